@@ -1,0 +1,1 @@
+"""The shared document: everything that touches the CRDT."""

@@ -1,0 +1,160 @@
+"""The append-only record of runs: what happened, what was written, and what a crash left open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from .ids import CellId, FileId, NotebookPath, RunId
+from .messages import JsonValue, Usage
+
+
+class RunStatus(StrEnum):
+    """Where a run is: queued, preparing, streaming (with tools and approvals between), an end."""
+
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    STREAMING = "streaming"
+    RUNNING_TOOL = "running-tool"
+    WAITING_APPROVAL = "waiting-approval"
+    DONE = "done"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further event can follow."""
+        return self in ENDINGS
+
+    @property
+    def in_document(self) -> str:
+        """The word the answer cell's metadata carries for this status."""
+        return self.value if self.ended or self is RunStatus.QUEUED else "running"
+
+
+ENDINGS = frozenset({RunStatus.DONE, RunStatus.ERROR, RunStatus.CANCELLED, RunStatus.INTERRUPTED})
+
+_LIVE = {RunStatus.STREAMING, RunStatus.RUNNING_TOOL, RunStatus.WAITING_APPROVAL}
+TRANSITIONS: Mapping[RunStatus, frozenset[RunStatus]] = {
+    RunStatus.QUEUED: frozenset({RunStatus.PREPARING} | (ENDINGS - {RunStatus.DONE})),
+    RunStatus.PREPARING: frozenset(_LIVE | ENDINGS),
+    RunStatus.STREAMING: frozenset((_LIVE - {RunStatus.STREAMING}) | ENDINGS),
+    RunStatus.RUNNING_TOOL: frozenset((_LIVE - {RunStatus.RUNNING_TOOL}) | ENDINGS),
+    RunStatus.WAITING_APPROVAL: frozenset((_LIVE - {RunStatus.WAITING_APPROVAL}) | ENDINGS),
+    **{ending: frozenset() for ending in ENDINGS},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who asked, from the authenticated request."""
+
+    username: str
+    display_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One row of the journal: a run as it stands. Times are seconds since the epoch, UTC."""
+
+    run_id: RunId
+    path: NotebookPath
+    file_id: FileId
+    prompt_cell_id: CellId
+    answer_cell_id: CellId | None
+    status: RunStatus
+    author: Author
+    connection: str
+    model: str
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    error_code: str | None = None
+    error_message: str | None = None
+    report: Mapping[str, JsonValue] | None = None
+    continues: RunId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as it is read back.
+
+    Attributes:
+        seq: 1 for the first event of the run, without holes unless the journal was pruned.
+        at: Seconds since the epoch, UTC.
+        type: One word, for example ``status`` or ``usage``.
+        data: JSON values; never a secret and never prompt text.
+    """
+
+    seq: int
+    at: float
+    type: str
+    data: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """A slice of a run's events; ``gap`` says that older ones were pruned."""
+
+    events: Sequence[StoredEvent]
+    last_seq: int
+    gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedRun:
+    """What a dead server left: the run, the Y updates it had flushed, and its answer's text."""
+
+    record: RunRecord
+    updates: Sequence[bytes]
+    text: str
+
+
+class Journal(Protocol):
+    """The seam to the run store. Every method returns once what it says is committed."""
+
+    async def save(self, record: RunRecord) -> None:
+        """Insert the run, or replace its row."""
+
+    async def append(self, run_id: RunId, type: str, data: Mapping[str, JsonValue]) -> int:
+        """Append one event and return its sequence number, counted from 1 within the run."""
+
+    async def append_updates(self, run_id: RunId, updates: Sequence[bytes]) -> None:
+        """Keep Y updates of this run; returns when they are committed (groups of at most 50 ms)."""
+
+    async def record_text(self, run_id: RunId, text: str) -> None:
+        """Keep the answer's text so far (called at most once a second and at the end)."""
+
+    async def run(self, run_id: RunId) -> RunRecord | None:
+        """The run as it stands, or None."""
+
+    async def text(self, run_id: RunId) -> str:
+        """The answer's text as last recorded; empty if there is none."""
+
+    async def runs(
+        self, *, path: NotebookPath | None = None, username: str | None = None, limit: int = 200
+    ) -> Sequence[RunRecord]:
+        """Runs, newest first."""
+
+    async def events(self, run_id: RunId, after: int = 0, limit: int = 1000) -> EventPage:
+        """The events of a run with a sequence number above ``after``."""
+
+    async def updates(self, run_id: RunId) -> Sequence[bytes]:
+        """The kept Y updates of a run, in order."""
+
+    async def forget_updates(self, run_id: RunId) -> None:
+        """Drop the kept Y updates of a run that is safely on disk."""
+
+    async def unfinished(self) -> Sequence[UnfinishedRun]:
+        """Runs of dead servers that had not ended."""
+
+    async def last_cells(self, file_id: FileId) -> Sequence[CellId]:
+        """The notebook's cell ids as last noted by ``note_cells``; empty if never."""
+
+    async def note_cells(self, file_id: FileId, cells: Sequence[CellId]) -> None:
+        """Note the notebook's cell ids at the end of a run."""

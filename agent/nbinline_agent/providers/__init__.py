@@ -1,0 +1,1 @@
+"""Adapters to model services, one file a vendor's SDK."""
