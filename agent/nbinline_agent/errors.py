@@ -27,6 +27,7 @@
     │   ├── SourceChanged          somebody edited the cell meanwhile
     │   └── CellGone               the cell was deleted meanwhile
     ├── RoomLost                the shared document went away under us
+    ├── JournalUnavailable      the record of runs cannot be read or written
     └── ProviderError           the model's service
         ├── NotAuthenticated       401
         ├── PermissionRefused      403
@@ -260,6 +261,17 @@ class RoomLost(NbinlineError):
     http_status = 503
     default_message = (
         "The shared notebook was closed under the run. Open it and run the prompt again."
+    )
+
+
+class JournalUnavailable(NbinlineError):
+    """The record of runs cannot be read or written: disk full, read-only, locked or damaged."""
+
+    code = "journal-unavailable"
+    retryable = True
+    http_status = 503
+    default_message = (
+        "The server cannot write its journal of runs. Check the disk of the Jupyter data directory."
     )
 
 

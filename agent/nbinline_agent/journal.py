@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -153,8 +154,121 @@ class Journal(Protocol):
     async def unfinished(self) -> Sequence[UnfinishedRun]:
         """Runs of dead servers that had not ended."""
 
+    async def owner_alive(self, run_id: RunId) -> bool:
+        """Whether a living server process, this one included, still owns the unended run."""
+
     async def last_cells(self, file_id: FileId) -> Sequence[CellId]:
         """The notebook's cell ids as last noted by ``note_cells``; empty if never."""
 
     async def note_cells(self, file_id: FileId, cells: Sequence[CellId]) -> None:
         """Note the notebook's cell ids at the end of a run."""
+
+
+class MemoryJournal:
+    """A ``Journal`` that lives and dies with the process.
+
+    Args:
+        max_events_per_run: Older events of a run are dropped beyond this many.
+        clock: Seconds since the epoch, UTC.
+    """
+
+    def __init__(
+        self, *, max_events_per_run: int = 20_000, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._max_events = max_events_per_run
+        self._clock = clock
+        self._runs: dict[RunId, RunRecord] = {}
+        self._inherited: set[RunId] = set()
+        self._events: dict[RunId, list[StoredEvent]] = {}
+        self._updates: dict[RunId, list[bytes]] = {}
+        self._texts: dict[RunId, str] = {}
+        self._cells: dict[FileId, tuple[CellId, ...]] = {}
+
+    def successor(self) -> MemoryJournal:
+        """The journal as the next server finds it after this one has died."""
+        heir = MemoryJournal(max_events_per_run=self._max_events, clock=self._clock)
+        heir._runs = dict(self._runs)
+        heir._inherited = set(self._runs)
+        heir._events = {run_id: list(events) for run_id, events in self._events.items()}
+        heir._updates = {run_id: list(kept) for run_id, kept in self._updates.items()}
+        heir._texts = dict(self._texts)
+        heir._cells = dict(self._cells)
+        return heir
+
+    async def save(self, record: RunRecord) -> None:
+        """See ``Journal``."""
+        self._runs[record.run_id] = record
+        self._inherited.discard(record.run_id)
+
+    async def append(self, run_id: RunId, type: str, data: Mapping[str, JsonValue]) -> int:
+        """See ``Journal``."""
+        events = self._events.setdefault(run_id, [])
+        seq = events[-1].seq + 1 if events else 1
+        events.append(StoredEvent(seq, self._clock(), type, dict(data)))
+        del events[: -self._max_events]
+        return seq
+
+    async def append_updates(self, run_id: RunId, updates: Sequence[bytes]) -> None:
+        """See ``Journal``."""
+        self._updates.setdefault(run_id, []).extend(updates)
+
+    async def record_text(self, run_id: RunId, text: str) -> None:
+        """See ``Journal``."""
+        self._texts[run_id] = text
+
+    async def run(self, run_id: RunId) -> RunRecord | None:
+        """See ``Journal``."""
+        return self._runs.get(run_id)
+
+    async def text(self, run_id: RunId) -> str:
+        """See ``Journal``."""
+        return self._texts.get(run_id, "")
+
+    async def runs(
+        self, *, path: NotebookPath | None = None, username: str | None = None, limit: int = 200
+    ) -> Sequence[RunRecord]:
+        """See ``Journal``."""
+        found = [
+            record
+            for record in reversed(self._runs.values())
+            if path in (None, record.path) and username in (None, record.author.username)
+        ]
+        found.sort(key=lambda record: record.created_at, reverse=True)
+        return found[:limit]
+
+    async def events(self, run_id: RunId, after: int = 0, limit: int = 1000) -> EventPage:
+        """See ``Journal``."""
+        events = self._events.get(run_id, [])
+        if not events:
+            return EventPage((), 0, False)
+        page = tuple(event for event in events if event.seq > after)[:limit]
+        return EventPage(page, events[-1].seq, events[0].seq > after + 1)
+
+    async def updates(self, run_id: RunId) -> Sequence[bytes]:
+        """See ``Journal``."""
+        return tuple(self._updates.get(run_id, ()))
+
+    async def forget_updates(self, run_id: RunId) -> None:
+        """See ``Journal``."""
+        self._updates.pop(run_id, None)
+
+    async def unfinished(self) -> Sequence[UnfinishedRun]:
+        """See ``Journal``."""
+        return [
+            UnfinishedRun(record, await self.updates(run_id), await self.text(run_id))
+            for run_id, record in self._runs.items()
+            if run_id in self._inherited and not record.status.ended
+        ]
+
+    async def owner_alive(self, run_id: RunId) -> bool:
+        """See ``Journal``."""
+        record = self._runs.get(run_id)
+        return record is not None and not record.status.ended and run_id not in self._inherited
+
+    async def last_cells(self, file_id: FileId) -> Sequence[CellId]:
+        """See ``Journal``."""
+        return self._cells.get(file_id, ())
+
+    async def note_cells(self, file_id: FileId, cells: Sequence[CellId]) -> None:
+        """See ``Journal``."""
+        self._cells[file_id] = tuple(cells)
