@@ -1,0 +1,68 @@
+/** A slim bar above the content of a cell. */
+import type { Cell, MarkdownCell } from '@jupyterlab/cells';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
+import type { PanelLayout } from '@lumino/widgets';
+
+/** Base of the question's header and the answer's badge. */
+export abstract class CellBar extends ReactWidget {
+  constructor(label: string) {
+    super();
+    this.addClass('nbinline-CellBar');
+    this.node.setAttribute('role', 'group');
+    this.node.setAttribute('aria-label', label);
+    // Letters typed on a control here are not the notebook's shortcuts.
+    this.node.dataset.lmSuppressShortcuts = 'true';
+  }
+
+  /** Stop the notebook from taking a press on a control for the start of a drag. */
+  handleEvent(event: Event): void {
+    const { target } = event;
+    if (
+      target instanceof Element &&
+      target.closest('button, select, input, a') !== null
+    ) {
+      event.stopPropagation();
+    }
+  }
+
+  protected override onAfterAttach(msg: Message): void {
+    super.onAfterAttach(msg);
+    this.node.addEventListener('mousedown', this);
+    this.node.addEventListener('dblclick', this);
+  }
+
+  protected override onBeforeDetach(msg: Message): void {
+    this.node.removeEventListener('mousedown', this);
+    this.node.removeEventListener('dblclick', this);
+    super.onBeforeDetach(msg);
+  }
+}
+
+/** The bars of the cells that have one. */
+export class CellBars<T extends CellBar> {
+  get(cell: Cell): T | null {
+    return this._bars.get(cell) ?? null;
+  }
+
+  values(): Iterable<T> {
+    return this._bars.values();
+  }
+
+  /** Put a bar above the cell's content as soon as the cell has any. */
+  add(cell: MarkdownCell, bar: T): void {
+    this._bars.set(cell, bar);
+    void cell.ready.then(() => {
+      if (!cell.isDisposed && !bar.isDisposed) {
+        (cell.layout as PanelLayout).insertWidget(1, bar);
+      }
+    });
+  }
+
+  remove(cell: Cell): void {
+    this._bars.get(cell)?.dispose();
+    this._bars.delete(cell);
+  }
+
+  private readonly _bars = new Map<Cell, T>();
+}

@@ -1,0 +1,160 @@
+/** The only file that speaks HTTP. */
+import type {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { IRunClient } from './tokens';
+import type {
+  IKeys,
+  IRun,
+  IRunAccepted,
+  IRunRequest,
+  IServerStatus,
+  IWireError
+} from './wire';
+import { RunError } from './errors';
+
+const NAMESPACE = 'nbinline';
+
+/** Commands and look-ups over the server's routes. */
+export class RunClient implements IRunClient {
+  constructor(options: RunClient.IOptions) {
+    this._settings = options.serverSettings;
+    this._trans = options.trans;
+  }
+
+  status(): Promise<IServerStatus> {
+    return this._request<IServerStatus>('GET', 'status');
+  }
+
+  submit(request: IRunRequest): Promise<IRunAccepted> {
+    return this._request<IRunAccepted>('POST', 'runs', request);
+  }
+
+  run(runId: string): Promise<IRun> {
+    return this._request<IRun>('GET', `runs/${encodeURIComponent(runId)}`);
+  }
+
+  async cancel(runId: string): Promise<void> {
+    await this._request<unknown>('DELETE', `runs/${encodeURIComponent(runId)}`);
+  }
+
+  continueRun(runId: string): Promise<IRunAccepted> {
+    return this._request<IRunAccepted>(
+      'POST',
+      `runs/${encodeURIComponent(runId)}/continue`,
+      {}
+    );
+  }
+
+  keys(): Promise<IKeys> {
+    return this._request<IKeys>('GET', 'settings/keys');
+  }
+
+  async setKey(connection: string, key: string): Promise<void> {
+    await this._request<unknown>(
+      'PUT',
+      `settings/keys/${encodeURIComponent(connection)}`,
+      { key }
+    );
+  }
+
+  async removeKey(connection: string): Promise<void> {
+    await this._request<unknown>(
+      'DELETE',
+      `settings/keys/${encodeURIComponent(connection)}`
+    );
+  }
+
+  async setDefaultConnection(connection: string): Promise<void> {
+    await this._request<unknown>('PUT', 'settings/default-connection', {
+      connection
+    });
+  }
+
+  private async _request<T>(
+    method: string,
+    route: string,
+    body?: object
+  ): Promise<T> {
+    const url = URLExt.join(this._settings.baseUrl, NAMESPACE, route);
+    let response: Response;
+    try {
+      response = await ServerConnection.makeRequest(
+        url,
+        {
+          method,
+          ...(body === undefined ? {} : { body: JSON.stringify(body) })
+        },
+        this._settings
+      );
+    } catch {
+      throw new RunError({
+        code: 'server-unreachable',
+        message: this._trans.__('The Jupyter server cannot be reached.'),
+        retryable: true
+      });
+    }
+    const text = await response.text();
+    if (!response.ok) {
+      throw RunError.fromResponse(
+        response.status,
+        text,
+        this._fallback(response.status)
+      );
+    }
+    return (text ? JSON.parse(text) : {}) as T;
+  }
+
+  private _fallback(status: number): IWireError {
+    const trans = this._trans;
+    switch (status) {
+      case 403:
+        return {
+          code: 'forbidden',
+          message: trans.__('You may not do this on this server.')
+        };
+      case 404:
+        return {
+          code: 'not-found',
+          message: trans.__(
+            'The server does not know this. Is the nbinline-rtc server extension enabled?'
+          )
+        };
+      default:
+        return {
+          code: 'server-error',
+          message: trans.__('The server answered with an error (%1).', status),
+          retryable: status >= 500
+        };
+    }
+  }
+
+  private _settings: ServerConnection.ISettings;
+  private _trans: TranslationBundle;
+}
+
+export namespace RunClient {
+  export interface IOptions {
+    serverSettings: ServerConnection.ISettings;
+    trans: TranslationBundle;
+  }
+}
+
+export const clientPlugin: JupyterFrontEndPlugin<IRunClient> = {
+  id: '@nbinline/lab:client',
+  description: 'Sends commands about runs, connections and keys to the server.',
+  autoStart: true,
+  provides: IRunClient,
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null) =>
+    new RunClient({
+      serverSettings: app.serviceManager.serverSettings,
+      trans: (translator ?? nullTranslator).load('nbinline')
+    })
+};

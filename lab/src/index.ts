@@ -1,0 +1,30 @@
+/** The plugins of nbinline in JupyterLab, one a concern. */
+import { announcerPlugin } from './announcer';
+import { answerBadgePlugin } from './answerBadge';
+import { clientPlugin } from './client';
+import { commandsPlugin } from './commands';
+import { executorPlugin } from './executor';
+import { liveMarkdownPlugin } from './liveMarkdown';
+import { livenessPlugin } from './liveness';
+import { promptsPlugin } from './notebookPrompts';
+import { promptHeaderPlugin } from './promptHeader';
+import { runsPlugin } from './runs';
+import { serverPlugin } from './serverModel';
+import { settingsPlugin } from './settings';
+
+export * from './tokens';
+
+export default [
+  clientPlugin,
+  serverPlugin,
+  promptsPlugin,
+  runsPlugin,
+  livenessPlugin,
+  executorPlugin,
+  commandsPlugin,
+  settingsPlugin,
+  promptHeaderPlugin,
+  answerBadgePlugin,
+  liveMarkdownPlugin,
+  announcerPlugin
+];

@@ -1,0 +1,100 @@
+/** The agent's presence in a shared notebook; shown, never trusted. */
+import type { IAwareness } from '@jupyter/ydoc';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+
+import type { INotebookPrompts } from './tokens';
+
+export interface IAgentPresence {
+  readonly runId: string;
+  readonly name: string;
+  readonly color: string | null;
+  /** Finer status than the document's, e.g. `preparing`. */
+  readonly status: string | null;
+}
+
+/** Read the agent's entry for a run out of awareness states. */
+export function presenceOf(
+  states: Iterable<unknown>,
+  runId: string
+): IAgentPresence | null {
+  for (const state of states) {
+    if (!isObject(state) || !isObject(state.nbinline)) {
+      continue;
+    }
+    if (state.nbinline.run_id !== runId) {
+      continue;
+    }
+    const user = isObject(state.user) ? state.user : {};
+    const name = user.display_name ?? user.name ?? user.username;
+    const { color } = user;
+    const { status } = state.nbinline;
+    return {
+      runId,
+      name: typeof name === 'string' ? name : '',
+      color: typeof color === 'string' && isColor(color) ? color : null,
+      status: typeof status === 'string' ? status : null
+    };
+  }
+  return null;
+}
+
+/** The awareness of an open notebook. */
+export function awarenessOf(panel: NotebookPanel): IAwareness | null {
+  const shared = panel.content.model?.sharedModel as
+    { readonly awareness?: IAwareness } | undefined;
+  return shared?.awareness ?? null;
+}
+
+/** The agent's presence for a run in an open notebook. */
+export function agentIn(
+  panel: NotebookPanel,
+  runId: string | null
+): IAgentPresence | null {
+  const awareness = awarenessOf(panel);
+  return awareness && runId !== null
+    ? presenceOf(awareness.getStates().values(), runId)
+    : null;
+}
+
+/** Call back when the agent came, changed or left in an open notebook. */
+export function followAgents(
+  prompts: INotebookPrompts,
+  callback: () => void
+): void {
+  const awareness = awarenessOf(prompts.panel);
+  if (!awareness) {
+    return;
+  }
+  const agents = new Set<number>();
+  const look = (changes: IAwarenessChanges): void => {
+    const states = awareness.getStates();
+    const came = [...changes.added, ...changes.updated].filter(id => {
+      const state: unknown = states.get(id);
+      return isObject(state) && isObject(state.nbinline);
+    });
+    came.forEach(id => agents.add(id));
+    const left = changes.removed.filter(id => agents.delete(id));
+    if (came.length > 0 || left.length > 0) {
+      callback();
+    }
+  };
+  awareness.on('change', look);
+  prompts.disposed.connect(() => awareness.off('change', look));
+}
+
+interface IAwarenessChanges {
+  added: number[];
+  updated: number[];
+  removed: number[];
+}
+
+/** A colour that cannot smuggle anything else into a style. */
+function isColor(value: string): boolean {
+  return /^(#[0-9a-f]{3,8}|var\(--[a-z0-9-]+\)|(rgb|hsl)a?\([0-9.,%\s/]+\)|[a-z]+)$/i.test(
+    value
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

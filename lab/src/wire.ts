@@ -1,0 +1,121 @@
+/**
+ * The types of what travels between this page, the server and the shared document
+ * (twin of the server's wire module; the contract is docs/protocol.md).
+ */
+import type { JSONObject } from '@lumino/coreutils';
+
+/** The key of everything of ours in cell and notebook metadata. */
+export const METADATA_KEY = 'nbinlineai';
+
+/** What the answer cell's metadata may say of its run. */
+export type AnswerStatus =
+  'queued' | 'running' | 'done' | 'error' | 'cancelled' | 'interrupted';
+
+/** What the server says of a run; finer than what the document carries. */
+export type RunStatus =
+  | AnswerStatus
+  | 'preparing'
+  | 'streaming'
+  | 'running-tool'
+  | 'waiting-approval';
+
+export interface IWireError {
+  code: string;
+  message: string;
+  retryable?: boolean;
+  /** With `run-active`: the run that is already on the prompt. */
+  run_id?: string;
+}
+
+export interface IRunRequest {
+  path: string;
+  cell_id: string;
+  /** Base64 of the Y state vector of what the asker sees. */
+  state_vector?: string;
+  /** Hexadecimal SHA-256 of the prompt's source in UTF-8. */
+  source_sha256?: string;
+}
+
+export interface IRunAccepted {
+  run_id: string;
+  status: RunStatus;
+  answer_cell_id: string;
+}
+
+export interface IRun {
+  run_id: string;
+  path: string;
+  prompt_cell_id: string;
+  answer_cell_id: string | null;
+  status: RunStatus;
+  connection?: string;
+  model?: string;
+  error?: IWireError | null;
+}
+
+export interface IModel {
+  id: string;
+  label?: string;
+}
+
+export interface IConnection {
+  kind: string;
+  label: string;
+  configured: boolean;
+  /** Where the key comes from: the key store, the environment, nowhere. */
+  source: string | null;
+  models: (string | IModel)[];
+  default_model: string | null;
+  /** A sentence people must see beside every answer of this connection. */
+  notice?: string | null;
+}
+
+export interface IProblem {
+  code?: string;
+  message: string;
+}
+
+export interface IServerStatus {
+  version: string;
+  ready: boolean;
+  problems: (string | IProblem)[];
+  connections: Record<string, IConnection>;
+  default_connection?: string | null;
+}
+
+export interface IKeyState {
+  configured: boolean;
+  source: string | null;
+  label?: string;
+}
+
+export interface IKeys {
+  connections: Record<string, IKeyState>;
+  default_connection: string | null;
+}
+
+/** `metadata.nbinlineai` of a question. */
+export interface IPromptMetadata extends JSONObject {
+  isPromptCell: true;
+}
+
+const ACTIVE: ReadonlySet<string> = new Set([
+  'queued',
+  'preparing',
+  'running',
+  'streaming',
+  'running-tool',
+  'waiting-approval'
+]);
+
+/** Whether a run with this status is still going on. */
+export function isActive(status: RunStatus): boolean {
+  return ACTIVE.has(status);
+}
+
+/** The model ids of a connection, in the order of the server. */
+export function modelsOf(connection: IConnection): IModel[] {
+  return connection.models.map(model =>
+    typeof model === 'string' ? { id: model } : model
+  );
+}
