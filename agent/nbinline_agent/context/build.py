@@ -1,0 +1,409 @@
+"""The one builder: a frozen notebook, choices and limits in, a model request and a report out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nbinline_agent.document.notebook import Cell, Snapshot
+from nbinline_agent.errors import BadRequest, ContextTooLarge
+from nbinline_agent.ids import CellId, FileId
+from nbinline_agent.messages import JsonValue, Message, ModelRequest, ToolSpec
+from nbinline_agent.render.outputs import in_full, summarise
+
+from . import instructions, landmarks
+from .budget import Fitted, Limits, fit
+from .choices import Choices, Outputs, Policy
+from .landmarks import Landmark, Sent
+from .layout import Layout, Pricer, token, with_outputs
+from .policy import Candidate, Selection, read, select
+from .report import ContextReport, Ineligible, SideCounts, Truncation
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What goes to the model, and the report about it.
+
+    Attributes:
+        request: The first model request.
+        report: What it holds.
+        inputs: Hash of each cell the request was built from, question included.
+    """
+
+    request: ModelRequest
+    report: ContextReport
+    inputs: Mapping[CellId, str]
+
+
+def build(
+    snapshot: Snapshot,
+    question_id: CellId,
+    *,
+    asker: str,
+    choices: Choices,
+    limits: Limits,
+    secret: bytes,
+    file_id: FileId,
+    policy: Policy | None = None,
+    tools: tuple[ToolSpec, ...] = (),
+    question_text: str | None = None,
+    continuing: str | None = None,
+) -> Built:
+    """Choose what goes along with a question and lay it out. The same input gives the same bytes.
+
+    Args:
+        snapshot: The notebook, frozen.
+        question_id: The question that is asked.
+        asker: Username of the person who asks.
+        choices: Mode, style, outputs, model.
+        limits: How much may be sent.
+        secret: The server's own secret, for the marks around data.
+        file_id: The notebook's stable id.
+        policy: What the course keeps from models.
+        tools: Functions the model may call.
+        question_text: The question with its references replaced; None takes the cell's source.
+        continuing: A partial answer to go on from.
+
+    Raises:
+        UnknownCell: The snapshot has no such cell.
+        BadRequest: The wording of the style is too long.
+        ContextTooLarge: What cannot be left out is over the budget.
+    """
+    target = snapshot.index(question_id)
+    return _Builder(
+        snapshot.cells,
+        target,
+        asker,
+        choices,
+        limits,
+        policy or Policy(),
+        tools,
+        snapshot.cells[target].source if question_text is None else question_text,
+        continuing,
+    ).build(secret, file_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """What cannot be left out, in the request's order."""
+
+    system: tuple[str, ...]
+    question: str
+    tail: tuple[Message, ...]
+    answer_sent: int
+
+
+class _Builder:
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        target: int,
+        asker: str,
+        choices: Choices,
+        limits: Limits,
+        policy: Policy,
+        tools: tuple[ToolSpec, ...],
+        question: str,
+        continuing: str | None,
+    ) -> None:
+        self.cells = cells
+        self.target = target
+        self.choices = choices
+        self.limits = limits
+        self.tools = tools
+        self.question = question
+        self.continuing = continuing or ""
+        self.brief = limits.room < instructions.BRIEF_BELOW
+        self.reading = read(cells, target, policy)
+        self.layout = Layout(cells, self.reading, target, asker)
+        self.found: list[Landmark] = (
+            [] if self.brief else landmarks.find(cells, self.reading.roles, target)
+        )
+
+    def build(self, secret: bytes, file_id: FileId) -> Built:
+        selection = select(self.reading, self.target, self.choices.mode)
+        fixed = self._fixed()
+        fixed_size = self._size(self._request(fixed, self.layout, [], self._landmarks({}, {})))
+        if fixed_size > self.limits.room:
+            raise self._too_large(fixed_size)
+        pricer = Pricer(self.layout, self.limits, self._outputs_of)
+        taken, left_out = fit(
+            selection.candidates,
+            self.limits.room - fixed_size,
+            self.limits,
+            pricer,
+            pricer.smallest,
+        )
+        taken.sort(key=lambda fitted: fitted.candidate.index)
+        layout = replace(self.layout, word=token(secret, file_id, self._marked(taken)))
+        listed = self._landmarks(*self._sent(taken, left_out))
+        request = self._request(fixed, layout, taken, listed)
+        inputs = self._inputs(taken)
+        report = self._report(
+            selection, taken, left_out, fixed, fixed_size, listed, request, inputs
+        )
+        return Built(request, report, inputs)
+
+    def _fixed(self) -> _Fixed:
+        """Instructions and style, the question, and what is continued."""
+        style = self.choices.style_text
+        if style is None:
+            style = instructions.STYLES.get(self.choices.style, instructions.STYLES["compact"])
+        elif len(style) > instructions.STYLE_LIMIT:
+            raise BadRequest("The wording of the style is longer than 8,000 characters.")
+        told = instructions.BRIEF if self.brief else instructions.FULL
+        system = tuple(part for part in (told, style) if part)
+        tail, sent = self._tail()
+        return _Fixed(system, self.question, tail, sent)
+
+    def _tail(self) -> tuple[tuple[Message, ...], int]:
+        """The partial answer as the assistant's turn; of a long one only the ending."""
+        answer = self.continuing
+        if not answer:
+            return (), 0
+        length = min(len(answer), self.limits.room // 4)
+        while length and self.limits.size(answer[-length:]) > self.limits.room // 4:
+            length = length * 3 // 4
+        kept = answer[-length:] if length else ""
+        text = kept if length == len(answer) else instructions.CUT_ANSWER + kept
+        turns = (Message("assistant", text), Message("user", instructions.CONTINUE))
+        return turns, length
+
+    def _landmarks(
+        self, sent: Mapping[int, Sent], pairs: Mapping[int, int]
+    ) -> dict[str, dict[str, str | int]]:
+        if self.brief:
+            return {}
+        return landmarks.describe(self.cells, self.target, self.found, sent, pairs)
+
+    def _request(
+        self,
+        fixed: _Fixed,
+        layout: Layout,
+        taken: Sequence[Fitted],
+        listed: Mapping[str, Mapping[str, str | int]],
+    ) -> ModelRequest:
+        chunks = [layout.chunk(fitted) for fitted in taken if fitted.candidate.question is None]
+        source = "\n\n".join((instructions.SOURCE_INTRO, *chunks))
+        messages: list[Message] = []
+        for fitted in taken:
+            asked = fitted.candidate.question
+            if asked is not None:
+                answer = fitted.candidate.index
+                messages.append(Message("user", layout.question_turn(asked, answer)))
+                messages.append(Message("assistant", self.reading.sources[answer]))
+        if messages:
+            messages[-1] = replace(messages[-1], cache=True)
+        parts = [f"{instructions.QUESTION_INTRO}\n{fixed.question}"]
+        if listed:
+            parts.insert(0, f"{instructions.LANDMARKS_INTRO}\n{landmarks.serialise(listed)}")
+        return ModelRequest(
+            model=self.choices.model,
+            system=(*fixed.system, source),
+            messages=(*messages, Message("user", "\n\n".join(parts)), *fixed.tail),
+            effort=self.choices.effort,
+            max_output_tokens=self.choices.max_output_tokens,
+            tools=self.tools,
+        )
+
+    def _size(self, request: ModelRequest) -> int:
+        return measure(request, self.limits)
+
+    def _outputs_of(self, index: int) -> str:
+        cell = self.cells[index]
+        wanted = self.choices.outputs
+        if wanted is Outputs.NONE or not cell.outputs or index in self.reading.redacted:
+            return ""
+        return with_outputs(
+            in_full(cell.outputs) if wanted is Outputs.FULL else summarise(cell.outputs)
+        )
+
+    def _marked(self, taken: Sequence[Fitted]) -> list[str]:
+        texts: list[str] = [self.question, self.continuing]
+        for fitted in taken:
+            texts += (self.reading.sources[fitted.candidate.index], fitted.outputs)
+            if fitted.candidate.question is not None:
+                texts.append(self.reading.sources[fitted.candidate.question])
+        return texts
+
+    def _sent(
+        self, taken: Sequence[Fitted], left_out: Sequence[Candidate]
+    ) -> tuple[dict[int, Sent], dict[int, int]]:
+        sent = {index: Sent.OMITTED for candidate in left_out for index in _places(candidate)}
+        pairs: dict[int, int] = {}
+        for fitted in taken:
+            for index in _places(fitted.candidate):
+                sent[index] = Sent.PARTIAL if fitted.partial else Sent.FULL
+        exchanges = (f.candidate for f in taken if f.candidate.question is not None)
+        for number, candidate in enumerate(exchanges, start=1):
+            for index in _places(candidate):
+                pairs[index] = number
+        return sent, pairs
+
+    def _inputs(self, taken: Sequence[Fitted]) -> dict[CellId, str]:
+        """Hash of every cell that has a part in the request, in notebook order."""
+        places = sorted({self.target, *(i for f in taken for i in _places(f.candidate))})
+        outputs = {fitted.candidate.index: fitted.outputs for fitted in taken}
+        return {
+            self.cells[i].id: _short_hash(self.cells[i].source, outputs.get(i, "")) for i in places
+        }
+
+    def _report(
+        self,
+        selection: Selection,
+        taken: Sequence[Fitted],
+        left_out: Sequence[Candidate],
+        fixed: _Fixed,
+        fixed_size: int,
+        listed: Mapping[str, Mapping[str, str | int]],
+        request: ModelRequest,
+        inputs: Mapping[CellId, str],
+    ) -> ContextReport:
+        whole = sorted(i for f in taken if not f.partial for i in _places(f.candidate))
+        partial = [f.candidate.index for f in taken if f.partial]
+        omitted = sorted(i for candidate in left_out for i in _places(candidate))
+        selected = sorted((*whole, *partial, *omitted))
+        history = [
+            (self.cells[f.candidate.question].id, self.cells[f.candidate.index].id)
+            for f in taken
+            if f.candidate.question is not None
+        ]
+        return ContextReport(
+            question=self.cells[self.target].id,
+            mode=self.choices.mode.value,
+            style=self.choices.style,
+            outputs=self.choices.outputs.value,
+            selected=self._ids(selected),
+            included=self._ids(whole),
+            partial=self._ids(partial),
+            omitted=self._ids(omitted),
+            excluded=self._ids(selection.excluded),
+            ineligible=[
+                Ineligible(self.cells[i].id, reason.value)
+                for i, reason in sorted(self.reading.reasons.items())
+            ],
+            history=history,
+            above=_counts(whole, partial, omitted, lambda i: i < self.target),
+            below=_counts(whole, partial, omitted, lambda i: i > self.target),
+            unit=self.limits.unit,
+            counter=self.limits.counter,
+            used=self.limits.shown(self._size(request)),
+            allowed=self.limits.allowed,
+            fixed=self.limits.shown(fixed_size),
+            truncations=self._truncations(taken, fixed),
+            tools_offered=[tool.name for tool in self.tools],
+            tools_disabled=[],
+            variables=[],
+            landmarks=listed,
+            request_sha256=request_sha256(request),
+            inputs_sha256=_hash(json.dumps(inputs, separators=(",", ":"))),
+        )
+
+    def _truncations(self, taken: Sequence[Fitted], fixed: _Fixed) -> list[Truncation]:
+        cut: list[Truncation] = []
+        for fitted in taken:
+            index = fitted.candidate.index
+            cell_id = self.cells[index].id
+            if fitted.partial:
+                kept = "ending" if fitted.candidate.above else "beginning"
+                length = len(self.reading.sources[index])
+                sent = fitted.end - fitted.start
+                cut.append(Truncation(cell_id, "source", kept, sent, length))
+            if fitted.outputs_cut:
+                cut.append(Truncation(cell_id, "outputs", "none", 0, None))
+        if fixed.answer_sent < len(self.continuing):
+            whole = len(self.continuing)
+            question = self.cells[self.target].id
+            cut.append(Truncation(question, "answer", "ending", fixed.answer_sent, whole))
+        return cut
+
+    def _ids(self, places: Sequence[int]) -> list[CellId]:
+        return [self.cells[index].id for index in places]
+
+    def _too_large(self, size: int) -> ContextTooLarge:
+        shown = self.limits.shown
+        tools = shown(self.limits.size(_dump([_tool(tool) for tool in self.tools])))
+        question = shown(self.limits.size(self.question))
+        style = shown(self.limits.size(self.choices.style_text or ""))
+        largest = max(
+            (question, "the question"),
+            (tools, "the declared tools"),
+            (style, "the style's wording"),
+        )
+        return ContextTooLarge(
+            f"The question with its instructions takes {shown(size):,} {self.limits.unit}, but "
+            f"{self.limits.allowed:,} fit. The largest part is {largest[1]} ({largest[0]:,}). "
+            "Shorten it, or choose a model with a larger window."
+        )
+
+
+def request_json(request: ModelRequest) -> str:
+    """The request as canonical JSON: fixed key order, no spaces."""
+    return _dump(
+        {
+            "model": request.model,
+            "effort": request.effort,
+            "max_output_tokens": request.max_output_tokens,
+            **_content(request),
+        }
+    )
+
+
+def request_sha256(request: ModelRequest) -> str:
+    """Hash of the canonical JSON of the request, in hexadecimal."""
+    return _hash(request_json(request))
+
+
+def measure(request: ModelRequest, limits: Limits) -> int:
+    """What the request takes of the budget: system, messages and tools as JSON."""
+    encoded = _dump(_content(request))
+    if limits.unit == "characters":
+        return len(encoded)
+    return len(encoded.encode("utf-8", "surrogatepass"))
+
+
+def _content(request: ModelRequest) -> dict[str, JsonValue]:
+    return {
+        "system": list(request.system),
+        "messages": [
+            {"role": message.role, "content": message.text} for message in request.messages
+        ],
+        "tools": [_tool(tool) for tool in request.tools],
+    }
+
+
+def _tool(tool: ToolSpec) -> JsonValue:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+
+
+def _dump(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _short_hash(source: str, outputs: str) -> str:
+    return _hash(f"{source}\0{outputs}" if outputs else source)[:16]
+
+
+def _places(candidate: Candidate) -> tuple[int, ...]:
+    if candidate.question is None:
+        return (candidate.index,)
+    return (candidate.question, candidate.index)
+
+
+def _counts(
+    whole: Sequence[int],
+    partial: Sequence[int],
+    omitted: Sequence[int],
+    here: Callable[[int], bool],
+) -> SideCounts:
+    return SideCounts(sum(map(here, whole)), sum(map(here, partial)), sum(map(here, omitted)))

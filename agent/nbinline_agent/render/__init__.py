@@ -1,0 +1,1 @@
+"""Notebook material as text for a model; pure functions."""
