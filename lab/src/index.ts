@@ -6,7 +6,7 @@ import { commandsPlugin } from './commands';
 import { executorPlugin } from './executor';
 import { liveMarkdownPlugin } from './liveMarkdown';
 import { livenessPlugin } from './liveness';
-import { promptsPlugin } from './notebookPrompts';
+import { notebooksPlugin, promptsPlugin } from './notebookPrompts';
 import { promptHeaderPlugin } from './promptHeader';
 import { runsPlugin } from './runs';
 import { serverPlugin } from './serverModel';
@@ -18,6 +18,7 @@ export default [
   clientPlugin,
   serverPlugin,
   promptsPlugin,
+  notebooksPlugin,
   runsPlugin,
   livenessPlugin,
   executorPlugin,

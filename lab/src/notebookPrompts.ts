@@ -176,17 +176,20 @@ class NotebookPrompts implements INotebookPrompts {
 }
 
 class PromptTracker implements IPromptTracker {
-  constructor(tracker: INotebookTracker) {
-    tracker.forEach(panel => this._add(panel));
-    tracker.widgetAdded.connect((_, panel) => this._add(panel));
-  }
-
   get added(): ISignal<IPromptTracker, INotebookPrompts> {
     return this._added;
   }
 
   get notebooks(): Iterable<INotebookPrompts> {
     return this._notebooks.values();
+  }
+
+  add(panel: NotebookPanel): void {
+    const prompts = new NotebookPrompts(panel);
+    const notebook = panel.content;
+    this._notebooks.set(notebook, prompts);
+    prompts.disposed.connect(() => this._notebooks.delete(notebook));
+    this._added.emit(prompts);
   }
 
   of(notebook: Notebook | null | undefined): INotebookPrompts | null {
@@ -202,26 +205,35 @@ class PromptTracker implements IPromptTracker {
     return null;
   }
 
-  private _add(panel: NotebookPanel): void {
-    const prompts = new NotebookPrompts(panel);
-    const notebook = panel.content;
-    this._notebooks.set(notebook, prompts);
-    prompts.disposed.connect(() => this._notebooks.delete(notebook));
-    this._added.emit(prompts);
-  }
-
   private readonly _notebooks = new Map<Notebook, NotebookPrompts>();
   private readonly _added = new Signal<IPromptTracker, INotebookPrompts>(this);
 }
 
+/**
+ * JupyterLab's notebook tracker needs a cell executor, and ours needs this tracker: so
+ * this one is there first and is told of the notebooks by a plugin of its own.
+ */
 export const promptsPlugin: JupyterFrontEndPlugin<IPromptTracker> = {
   id: '@nbinline/lab:prompts',
   description: 'Follows questions and answers in the open notebooks.',
   autoStart: true,
   provides: IPromptTracker,
-  requires: [INotebookTracker],
-  activate: (_: JupyterFrontEnd, tracker: INotebookTracker) =>
-    new PromptTracker(tracker)
+  activate: () => new PromptTracker()
+};
+
+export const notebooksPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@nbinline/lab:notebooks',
+  description: 'Tells the tracker of questions and answers of open notebooks.',
+  autoStart: true,
+  requires: [IPromptTracker, INotebookTracker],
+  activate: (
+    _: JupyterFrontEnd,
+    prompts: IPromptTracker,
+    notebooks: INotebookTracker
+  ) => {
+    notebooks.forEach(panel => prompts.add(panel));
+    notebooks.widgetAdded.connect((_, panel) => prompts.add(panel));
+  }
 };
 
 /** Call back for every open notebook, now and later. */

@@ -83,6 +83,8 @@ export interface INotebookPrompts extends IDisposable {
 export interface IPromptTracker {
   readonly notebooks: Iterable<INotebookPrompts>;
   readonly added: ISignal<IPromptTracker, INotebookPrompts>;
+  /** Follow one more notebook until it is closed. */
+  add(panel: NotebookPanel): void;
   of(notebook: Notebook | null | undefined): INotebookPrompts | null;
   ofCell(cell: Cell): INotebookPrompts | null;
 }
