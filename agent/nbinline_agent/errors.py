@@ -33,6 +33,7 @@
         ├── PermissionRefused      403
         ├── ModelNotFound          404
         ├── RateLimited            429
+        ├── QuotaExhausted         the account has no credit left
         ├── BadModelRequest        other 4xx
         ├── Overflow               the context is over the model's window
         ├── OutputTruncated        the output limit was reached
@@ -309,11 +310,20 @@ class ModelNotFound(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """429 that did not go away with back-off, or an empty balance."""
+    """429 that did not go away with back-off."""
 
     code = "rate-limited"
     retryable = True
     default_message = "The service is limiting requests for this key. Wait a little and run again."
+
+
+class QuotaExhausted(ProviderError):
+    """402, or 429 for an empty balance: waiting does not help."""
+
+    code = "quota-exhausted"
+    default_message = (
+        "The account behind this API key has no credit left. Add credit there or set another key."
+    )
 
 
 class BadModelRequest(ProviderError):

@@ -1,0 +1,251 @@
+"""The adapter for Anthropic Messages, with cache markers on the stable prefix."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio.to_thread
+from anthropic import AsyncAnthropic, AsyncStream, omit
+from anthropic.types import RawMessageStreamEvent
+
+from nbinline_agent.errors import OutputTruncated, Overflow, ProviderError, Refused
+from nbinline_agent.messages import (
+    EndReason,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+    Thinking,
+    ToolCall,
+    ToolCalled,
+    TurnEnded,
+    Usage,
+)
+from nbinline_agent.providers import catalog
+from nbinline_agent.providers.anthropic_errors import explain
+from nbinline_agent.providers.base import Provider, Timeouts
+from nbinline_agent.providers.failures import Call, refusal_message
+from nbinline_agent.providers.http import address, open_http
+from nbinline_agent.providers.retry import RetryPolicy
+from nbinline_agent.providers.streaming import StreamingProvider, count, text_of
+
+BASE_URL = "https://api.anthropic.com"
+
+_CACHED_TURNS = 2  # four markers are allowed; two stand in the system text
+
+STOP: Mapping[str, EndReason | type[ProviderError]] = {
+    "end_turn": EndReason.COMPLETE,
+    "stop_sequence": EndReason.COMPLETE,
+    "tool_use": EndReason.TOOL_CALLS,
+    "max_tokens": OutputTruncated,
+    # Only the service's own tools pause a turn; what came is not the whole answer.
+    "pause_turn": OutputTruncated,
+    "refusal": Refused,
+    "model_context_window_exceeded": Overflow,
+}
+"""By ``stop_reason``; any other one ends the answer as ``end_turn`` does."""
+
+
+@asynccontextmanager
+async def open_anthropic(
+    *, base_url: str | None, api_key: str | None, timeouts: Timeouts, retries: RetryPolicy
+) -> AsyncIterator[Provider]:
+    """Open the SDK's client; it is closed at the exit.
+
+    Args:
+        base_url: Of the service, without ``/v1``; Anthropic's own by default.
+        api_key: Sent as ``x-api-key``.
+        timeouts: How long to wait.
+        retries: When to repeat a call.
+    """
+    url = base_url or BASE_URL
+
+    def build() -> AsyncAnthropic:
+        return AsyncAnthropic(
+            # Without a key the SDK would look for credentials on this machine.
+            api_key=api_key or "none",
+            base_url=url,
+            max_retries=0,
+            http_client=open_http(url, timeouts),
+        )
+
+    # Reading the certificates of this machine blocks.
+    async with await anyio.to_thread.run_sync(build) as client:
+
+        async def start(request: ModelRequest) -> AsyncStream[RawMessageStreamEvent]:
+            stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(
+                **_body(request), stream=True
+            )
+            return stream
+
+        yield StreamingProvider(
+            start=start,
+            read=_read,
+            explain=explain,
+            address=address(url),
+            key=api_key,
+            timeouts=timeouts,
+            retries=retries,
+        )
+
+
+def _body(request: ModelRequest) -> dict[str, Any]:
+    model = catalog.model("anthropic_api", request.model)
+    limit = request.max_output_tokens or model.limits.default_output_tokens
+    return {
+        "model": request.model,
+        "max_tokens": limit,
+        "system": _system(request.system) or omit,
+        "messages": _messages(request.messages),
+        "thinking": {"type": "adaptive"} if model.adaptive_thinking else omit,
+        "output_config": {"effort": request.effort} if request.effort else omit,
+        "tools": [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": dict(tool.parameters),
+            }
+            for tool in request.tools
+        ]
+        or omit,
+    }
+
+
+def _block(text: str, *, cached: bool) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "text", "text": text}
+    if cached:
+        block["cache_control"] = {"type": "ephemeral"}
+    return block
+
+
+def _system(blocks: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The instructions, marked after the first block, which never changes, and after the last."""
+    texts = [text for text in blocks if text.strip()]
+    return [_block(text, cached=place in {0, len(texts) - 1}) for place, text in enumerate(texts)]
+
+
+def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    kept = [message for message in messages if message.text.strip()]
+    marked = [place for place, message in enumerate(kept) if message.cache][-_CACHED_TURNS:]
+    return [
+        {"role": message.role, "content": [_block(message.text, cached=place in marked)]}
+        for place, message in enumerate(kept)
+    ]
+
+
+async def _read(
+    stream: AsyncStream[RawMessageStreamEvent], call: Call
+) -> AsyncGenerator[ModelEvent, None]:
+    reading = Reading(call)
+    async for event in stream:
+        for ours in reading.feed(event):
+            yield ours
+
+
+class Reading:
+    """Turns the events of one message into ours."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._usage: dict[str, int] = {}
+        self._blocks: dict[int, Any] = {}
+        self._arguments: dict[int, str] = {}
+        self._reason: str | None = None
+        self._refusal = ""
+        self._tools = False
+
+    def feed(self, event: Any) -> Iterator[ModelEvent]:
+        """The events to pass on for one event of the SDK.
+
+        Raises:
+            ProviderError: The message ended badly.
+        """
+        handler = HANDLERS.get(event.type)
+        return handler(self, event) if handler else iter(())
+
+    def started(self, event: Any) -> Iterator[ModelEvent]:
+        """The message begins; its input is counted."""
+        self._count(event.message.usage)
+        return iter(())
+
+    def block_started(self, event: Any) -> Iterator[ModelEvent]:
+        """A block of text, reasoning or a tool call begins."""
+        block = event.content_block
+        self._blocks[event.index] = block
+        if block.type == "text":
+            yield TextDelta(text_of(block.text))
+        else:
+            yield Thinking(len(text_of(getattr(block, "thinking", None))))
+
+    def block_delta(self, event: Any) -> Iterator[ModelEvent]:
+        """A piece of the block."""
+        delta = event.delta
+        match delta.type:
+            case "text_delta":
+                yield TextDelta(text_of(delta.text))
+            case "thinking_delta":
+                yield Thinking(len(text_of(delta.thinking)))
+            case "input_json_delta":
+                index = event.index
+                pieces = self._arguments.get(index, "") + text_of(delta.partial_json)
+                self._arguments[index] = pieces
+                yield Thinking()
+
+    def block_stopped(self, event: Any) -> Iterator[ModelEvent]:
+        """The block is complete."""
+        block = self._blocks.pop(event.index, None)
+        if block is not None and block.type == "tool_use":
+            self._tools = True
+            arguments = self._arguments.pop(event.index, "") or "{}"
+            yield ToolCalled(ToolCall(text_of(block.id), text_of(block.name), arguments))
+
+    def changed(self, event: Any) -> Iterator[ModelEvent]:
+        """The message's reason to stop, and its final counts."""
+        self._reason = text_of(event.delta.stop_reason) or self._reason
+        details = getattr(event.delta, "stop_details", None)
+        self._refusal = text_of(getattr(details, "explanation", None)) or self._refusal
+        self._count(event.usage)
+        return iter(())
+
+    def stopped(self, event: Any) -> Iterator[ModelEvent]:
+        """The message is whole."""
+        yield self._counted()
+        reason = STOP.get(self._reason or "end_turn", EndReason.COMPLETE)
+        if reason is Refused:
+            raise Refused(refusal_message(self._refusal, self._call))
+        if not isinstance(reason, EndReason):
+            raise reason
+        yield TurnEnded(EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE)
+
+    def _count(self, usage: Any) -> None:
+        names = ("input_tokens", "output_tokens")
+        cache = ("cache_read_input_tokens", "cache_creation_input_tokens")
+        for name in names + cache:
+            self._usage[name] = count(usage, name) or self._usage.get(name, 0)
+        thinking = count(getattr(usage, "output_tokens_details", None), "thinking_tokens")
+        self._usage["thinking_tokens"] = thinking or self._usage.get("thinking_tokens", 0)
+
+    def _counted(self) -> Usage:
+        counts = self._usage
+        read = counts.get("cache_read_input_tokens", 0)
+        written = counts.get("cache_creation_input_tokens", 0)
+        return Usage(
+            # The service counts cached tokens apart; ours is the whole input.
+            input_tokens=counts.get("input_tokens", 0) + read + written,
+            output_tokens=counts.get("output_tokens", 0),
+            cached_input_tokens=read,
+            thinking_tokens=counts.get("thinking_tokens", 0),
+        )
+
+
+HANDLERS: Mapping[str, Callable[[Reading, Any], Iterator[ModelEvent]]] = {
+    "message_start": Reading.started,
+    "content_block_start": Reading.block_started,
+    "content_block_delta": Reading.block_delta,
+    "content_block_stop": Reading.block_stopped,
+    "message_delta": Reading.changed,
+    "message_stop": Reading.stopped,
+}
+"""What is done for an event."""

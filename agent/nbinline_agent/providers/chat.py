@@ -1,0 +1,290 @@
+"""The adapter for OpenAI-compatible Chat Completions at any address.
+
+vLLM, Ollama, LM Studio, llama.cpp and LiteLLM differ in small ways; what they leave out or name
+otherwise is taken as they mean it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+from openai import AsyncOpenAI, AsyncStream, omit
+from openai.types.chat import ChatCompletionChunk
+
+from nbinline_agent.errors import (
+    BadAnswer,
+    ContentFiltered,
+    OutputTruncated,
+    ProviderError,
+    Refused,
+    Unavailable,
+)
+from nbinline_agent.messages import (
+    EndReason,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+    Thinking,
+    ToolCall,
+    ToolCalled,
+    TurnEnded,
+    Usage,
+)
+from nbinline_agent.providers.base import Provider, Timeouts
+from nbinline_agent.providers.failures import Call, Said, refusal_message
+from nbinline_agent.providers.http import address, open_http
+from nbinline_agent.providers.openai_errors import explain, named_failure
+from nbinline_agent.providers.retry import Failed, RetryPolicy
+from nbinline_agent.providers.streaming import StreamingProvider, count, text_of
+
+USAGE_PATIENCE = 5.0
+"""Seconds to wait for the usage behind the end of an answer."""
+
+FINISH: Mapping[str, EndReason | type[ProviderError]] = {
+    "stop": EndReason.COMPLETE,
+    "tool_calls": EndReason.TOOL_CALLS,
+    "function_call": EndReason.TOOL_CALLS,
+    "length": OutputTruncated,
+    "content_filter": ContentFiltered,
+    # what compatible servers say instead
+    "eos": EndReason.COMPLETE,
+    "eos_token": EndReason.COMPLETE,
+    "end_turn": EndReason.COMPLETE,
+    "stop_sequence": EndReason.COMPLETE,
+    "tool_use": EndReason.TOOL_CALLS,
+    "max_tokens": OutputTruncated,
+    "model_length": OutputTruncated,
+    "safety": ContentFiltered,
+    "sensitive": ContentFiltered,
+    "recitation": ContentFiltered,
+    "refusal": Refused,
+    "abort": BadAnswer,
+    "error": Unavailable,
+    "network_error": Unavailable,
+    "insufficient_system_resource": Unavailable,
+}
+"""By ``finish_reason`` in lower case; any other one ends the answer as ``stop`` does."""
+
+
+@asynccontextmanager
+async def open_chat(
+    *, base_url: str, api_key: str | None, timeouts: Timeouts, retries: RetryPolicy
+) -> AsyncIterator[Provider]:
+    """Open the SDK's client; it is closed at the exit.
+
+    Args:
+        base_url: Of the service, up to ``/v1``.
+        api_key: Sent as a bearer token; None for servers without one.
+        timeouts: How long to wait.
+        retries: When to repeat a call.
+    """
+    # The SDK takes OpenAI's organisation from the environment; it is no business of others.
+    without: tuple[str, ...] = ("OpenAI-Organization", "OpenAI-Project")
+    if not api_key:
+        without += ("Authorization",)
+
+    def build() -> AsyncOpenAI:
+        return AsyncOpenAI(
+            api_key=api_key or "none",
+            base_url=base_url,
+            max_retries=0,
+            http_client=open_http(base_url, timeouts, without=without),
+        )
+
+    # Reading the certificates of this machine blocks.
+    async with await anyio.to_thread.run_sync(build) as client:
+
+        async def start(request: ModelRequest) -> AsyncStream[ChatCompletionChunk]:
+            stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(
+                **_body(request), stream=True
+            )
+            return stream
+
+        yield StreamingProvider(
+            start=start,
+            read=_read,
+            explain=explain,
+            address=address(base_url),
+            key=api_key,
+            timeouts=timeouts,
+            retries=retries,
+        )
+
+
+def _body(request: ModelRequest) -> dict[str, Any]:
+    system = "\n\n".join(block for block in request.system if block.strip())
+    messages = [
+        {"role": message.role, "content": message.text}
+        for message in request.messages
+        if message.text.strip()
+    ]
+    return {
+        "model": request.model,
+        "messages": [{"role": "system", "content": system}, *messages] if system else messages,
+        "stream_options": {"include_usage": True},
+        # `max_completion_tokens` is not understood by all of them.
+        "max_tokens": request.max_output_tokens or omit,
+        "reasoning_effort": request.effort or omit,
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters),
+                },
+            }
+            for tool in request.tools
+        ]
+        or omit,
+    }
+
+
+async def _read(
+    stream: AsyncStream[ChatCompletionChunk], call: Call
+) -> AsyncGenerator[ModelEvent, None]:
+    tail = _Tail(stream.response.stream)
+    stream.response.stream = tail
+    reading = Reading(call)
+    async for chunk in stream:
+        for event in reading.feed(chunk):
+            yield event
+        if reading.finish is not None:
+            break
+    with anyio.move_on_after(USAGE_PATIENCE):
+        async for chunk in stream:
+            reading.late(chunk)
+    for event in reading.end(done=tail.done()):
+        yield event
+
+
+@dataclass(slots=True)
+class _PartialCall:
+    call_id: str
+    name: str
+    arguments: str = ""
+
+
+class Reading:
+    """Turns the chunks of one completion into our events."""
+
+    def __init__(self, call: Call) -> None:
+        self.finish: str | None = None
+        self._call = call
+        self._usage: Any = None
+        self._refusal = ""
+        self._calls: list[_PartialCall] = []
+        self._places: dict[object, _PartialCall] = {}
+
+    def feed(self, chunk: Any) -> Iterator[ModelEvent]:
+        """The events to pass on for one chunk.
+
+        Raises:
+            Failed: The service reports an error inside the stream.
+        """
+        self.late(chunk)
+        for choice in chunk.choices[:1]:
+            if choice.delta is not None:
+                yield from self._delta(choice.delta)
+            self.finish = text_of(choice.finish_reason) or self.finish
+
+    def late(self, chunk: Any) -> None:
+        """Take the usage, which most servers send in a last chunk without choices."""
+        if getattr(chunk, "object", None) == "error":
+            code = getattr(chunk, "code", None)
+            raise Failed(
+                named_failure(
+                    Said(text_of(getattr(chunk, "message", "")), "" if code is None else str(code)),
+                    self._call,
+                )
+            )
+        self._usage = getattr(chunk, "usage", None) or self._usage
+
+    def end(self, *, done: bool) -> Iterator[ModelEvent]:
+        """The events behind the last chunk.
+
+        Args:
+            done: Whether the server marked the end of the stream.
+
+        Raises:
+            ProviderError: The answer ended badly.
+        """
+        if self._usage is not None:
+            yield _usage(self._usage)
+        if self.finish is None and not done:
+            raise BadAnswer
+        reason = FINISH.get((self.finish or "stop").lower(), EndReason.COMPLETE)
+        if not isinstance(reason, EndReason):
+            raise reason
+        if self._refusal:
+            raise Refused(refusal_message(self._refusal, self._call))
+        for partial in self._calls:
+            yield ToolCalled(ToolCall(partial.call_id, partial.name, partial.arguments or "{}"))
+        yield TurnEnded(EndReason.TOOL_CALLS if self._calls else EndReason.COMPLETE)
+
+    def _delta(self, delta: Any) -> Iterator[ModelEvent]:
+        # vLLM and LiteLLM say `reasoning_content`, Ollama and OpenRouter `reasoning`.
+        thought = text_of(getattr(delta, "reasoning_content", None)) or text_of(
+            getattr(delta, "reasoning", None)
+        )
+        if thought:
+            yield Thinking(len(thought))
+        if text := text_of(delta.content):
+            yield TextDelta(text)
+        if refusal := text_of(getattr(delta, "refusal", None)):
+            self._refusal += refusal
+            yield Thinking()
+        for piece in delta.tool_calls or ():
+            self._tool(piece)
+            yield Thinking()
+
+    def _tool(self, piece: Any) -> None:
+        function = piece.function
+        name = text_of(getattr(function, "name", None))
+        call_id = text_of(getattr(piece, "id", None))
+        place = getattr(piece, "index", None)
+        known = self._places.get(place)
+        # Some servers send every whole call under one index, or under none.
+        if known is None or (name and call_id and call_id != known.call_id):
+            known = _PartialCall(call_id or f"call_{len(self._calls)}", name)
+            self._calls.append(known)
+            self._places[place] = known
+        elif name and not known.name:
+            known.name = name
+        known.arguments += text_of(getattr(function, "arguments", None))
+
+
+class _Tail(httpx2.AsyncByteStream):
+    """Remembers how a response ended: the SDK does not tell ``[DONE]`` from a lost connection."""
+
+    def __init__(self, inner: httpx2.SyncByteStream | httpx2.AsyncByteStream) -> None:
+        assert isinstance(inner, httpx2.AsyncByteStream)
+        self._inner = inner
+        self._last = b""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            self._last = (self._last + chunk)[-64:]
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def done(self) -> bool:
+        """Whether the mark of the end was the last thing that came."""
+        return self._last.rstrip().endswith(b"[DONE]")
+
+
+def _usage(usage: Any) -> Usage:
+    return Usage(
+        count(usage, "prompt_tokens"),
+        count(usage, "completion_tokens"),
+        count(getattr(usage, "prompt_tokens_details", None), "cached_tokens"),
+        count(getattr(usage, "completion_tokens_details", None), "reasoning_tokens"),
+    )

@@ -1,0 +1,231 @@
+"""The adapter for the OpenAI Responses API. Nothing is stored at the service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio.to_thread
+from openai import AsyncOpenAI, AsyncStream, omit
+from openai.types.responses import ResponseStreamEvent
+
+from nbinline_agent.errors import BadAnswer, ContentFiltered, OutputTruncated, Refused
+from nbinline_agent.messages import (
+    EndReason,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+    Thinking,
+    ToolCall,
+    ToolCalled,
+    TurnEnded,
+    Usage,
+)
+from nbinline_agent.providers.base import Provider, Timeouts
+from nbinline_agent.providers.failures import Call, Said, refusal_message
+from nbinline_agent.providers.http import address, open_http
+from nbinline_agent.providers.openai_errors import explain, named_failure
+from nbinline_agent.providers.retry import Failed, RetryPolicy
+from nbinline_agent.providers.streaming import StreamingProvider, count, text_of
+
+BASE_URL = "https://api.openai.com/v1"
+
+
+@asynccontextmanager
+async def open_openai(
+    *, base_url: str | None, api_key: str | None, timeouts: Timeouts, retries: RetryPolicy
+) -> AsyncIterator[Provider]:
+    """Open the SDK's client; it is closed at the exit.
+
+    Args:
+        base_url: Of the service, up to ``/v1``; OpenAI's own by default.
+        api_key: Sent as a bearer token.
+        timeouts: How long to wait.
+        retries: When to repeat a call.
+    """
+    url = base_url or BASE_URL
+
+    def build() -> AsyncOpenAI:
+        return AsyncOpenAI(
+            api_key=api_key or "none",
+            base_url=url,
+            max_retries=0,
+            http_client=open_http(url, timeouts),
+        )
+
+    # Reading the certificates of this machine blocks.
+    async with await anyio.to_thread.run_sync(build) as client:
+
+        async def start(request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
+            stream: AsyncStream[ResponseStreamEvent] = await client.responses.create(
+                **_body(request), stream=True
+            )
+            return stream
+
+        yield StreamingProvider(
+            start=start,
+            read=_read,
+            explain=explain,
+            address=address(url),
+            key=api_key,
+            timeouts=timeouts,
+            retries=retries,
+        )
+
+
+def _body(request: ModelRequest) -> dict[str, Any]:
+    return {
+        "model": request.model,
+        "store": False,
+        "instructions": "\n\n".join(block for block in request.system if block.strip()) or omit,
+        "input": [
+            {"role": message.role, "content": message.text}
+            for message in request.messages
+            if message.text.strip()
+        ],
+        "reasoning": {"effort": request.effort} if request.effort else omit,
+        "max_output_tokens": request.max_output_tokens or omit,
+        "tools": [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+        or omit,
+    }
+
+
+async def _read(
+    stream: AsyncStream[ResponseStreamEvent], call: Call
+) -> AsyncGenerator[ModelEvent, None]:
+    reading = Reading(call)
+    async for event in stream:
+        for ours in reading.feed(event):
+            yield ours
+
+
+class Reading:
+    """Turns the events of one response into ours."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._parts: set[tuple[str, int]] = set()
+        self._refusal = ""
+        self._tools = False
+
+    def feed(self, event: Any) -> Iterator[ModelEvent]:
+        """The events to pass on for one event of the SDK.
+
+        Raises:
+            ProviderError: The response ended badly.
+            Failed: The service reports an error.
+        """
+        handler = HANDLERS.get(event.type)
+        return handler(self, event) if handler else iter(())
+
+    def text(self, event: Any) -> Iterator[ModelEvent]:
+        """A piece of the answer."""
+        self._parts.add((event.item_id, event.content_index))
+        yield TextDelta(text_of(event.delta))
+
+    def text_done(self, event: Any) -> Iterator[ModelEvent]:
+        """The whole part; some gateways send it without its pieces."""
+        if (event.item_id, event.content_index) not in self._parts:
+            yield TextDelta(text_of(event.text))
+
+    def thinking(self, event: Any) -> Iterator[ModelEvent]:
+        """A piece of reasoning, or of its summary."""
+        yield Thinking(len(text_of(event.delta)))
+
+    def working(self, event: Any) -> Iterator[ModelEvent]:
+        """A sign of life without text."""
+        yield Thinking()
+
+    def refused(self, event: Any) -> Iterator[ModelEvent]:
+        """A piece of a refusal."""
+        self._refusal += text_of(event.delta)
+        yield Thinking()
+
+    def item_added(self, event: Any) -> Iterator[ModelEvent]:
+        """Reasoning and tool calls are announced; either may take minutes without a word."""
+        if event.item.type in {"reasoning", "function_call"}:
+            yield Thinking()
+
+    def item_done(self, event: Any) -> Iterator[ModelEvent]:
+        """A tool call is complete."""
+        item = event.item
+        if item.type == "function_call":
+            self._tools = True
+            yield ToolCalled(
+                ToolCall(text_of(item.call_id), text_of(item.name), text_of(item.arguments) or "{}")
+            )
+
+    def completed(self, event: Any) -> Iterator[ModelEvent]:
+        """The response is whole."""
+        yield from _usage(event.response)
+        if self._refusal:
+            raise Refused(refusal_message(self._refusal, self._call))
+        yield TurnEnded(EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE)
+
+    def incomplete(self, event: Any) -> Iterator[ModelEvent]:
+        """The response was cut."""
+        yield from _usage(event.response)
+        details = event.response.incomplete_details
+        raise INCOMPLETE.get(details.reason if details else None, BadAnswer)()
+
+    def failed(self, event: Any) -> Iterator[ModelEvent]:
+        """The response failed at the service."""
+        yield from _usage(event.response)
+        error = event.response.error
+        said = Said(error.message or "", error.code or "", error.type or "") if error else Said()
+        raise Failed(named_failure(said, self._call))
+
+    def error(self, event: Any) -> Iterator[ModelEvent]:
+        """The stream reports an error."""
+        raise Failed(named_failure(Said(event.message or "", event.code or ""), self._call))
+        yield
+
+
+INCOMPLETE: Mapping[str | None, type[BadAnswer | OutputTruncated | ContentFiltered]] = {
+    "max_output_tokens": OutputTruncated,
+    "content_filter": ContentFiltered,
+    "max_messages": OutputTruncated,
+    "steered": BadAnswer,
+    None: BadAnswer,
+}
+"""Why a response was cut."""
+
+HANDLERS: Mapping[str, Callable[[Reading, Any], Iterator[ModelEvent]]] = {
+    "response.output_text.delta": Reading.text,
+    "response.output_text.done": Reading.text_done,
+    "response.refusal.delta": Reading.refused,
+    "response.reasoning_text.delta": Reading.thinking,
+    "response.reasoning_summary_text.delta": Reading.thinking,
+    "response.function_call_arguments.delta": Reading.working,
+    "response.output_item.added": Reading.item_added,
+    "response.output_item.done": Reading.item_done,
+    "response.queued": Reading.working,
+    "response.completed": Reading.completed,
+    "response.incomplete": Reading.incomplete,
+    "response.failed": Reading.failed,
+    "error": Reading.error,
+}
+"""What is done for an event."""
+
+
+def _usage(response: Any) -> Iterator[ModelEvent]:
+    usage = response.usage
+    if usage is not None:
+        details_in = getattr(usage, "input_tokens_details", None)
+        details_out = getattr(usage, "output_tokens_details", None)
+        yield Usage(
+            count(usage, "input_tokens"),
+            count(usage, "output_tokens"),
+            count(details_in, "cached_tokens"),
+            count(details_out, "reasoning_tokens"),
+        )
