@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Behind `make test`: set up, then every check and test. All parts run; one failure fails the whole.
+source "$(dirname "$0")/setup.sh"
+
+started=$SECONDS
+bash .ci/system.sh
+make_venv
+need_node
+build_plugin
+install_packages test
+install_node_packages
+if [ -f tests/node/package.json ]; then
+  sum=$(checksum tests/node/package.json $(ls tests/node/package-lock.json 2>/dev/null))
+  if ! unchanged yjs "$sum" || [ ! -d tests/node/node_modules ]; then
+    say "Installing the Yjs that the tests talk to"
+    (cd tests/node && npm install --no-audit --no-fund --loglevel=error)
+    done_for yjs "$sum"
+  fi
+fi
+install_model
+setup_time=$((SECONDS - started))
+
+results=()
+failures=0
+part() {
+  local name=$1 from=$SECONDS outcome=passed
+  shift
+  say "$name"
+  "$@" || outcome=FAILED
+  [ "$outcome" = passed ] || failures=$((failures + 1))
+  results+=("$(printf '%-34s %-7s %5d s' "$name" "$outcome" $((SECONDS - from)))")
+}
+tests() { python -m pytest -q "$@"; }
+# A suite's folder that holds no test yet is no failure, but a suite without tests would be.
+suite() {
+  if [ -n "$(find "$1" -name 'test_*.py' -print -quit)" ]; then
+    tests "$@"
+  else
+    echo "no tests in $1"
+    return 1
+  fi
+}
+
+mkdir -p build
+part "lint and types" bash .ci/lint.sh
+part "repository and contract" tests tests/test_repository.py tests/contract
+part "agent and properties" tests tests/agent tests/properties
+part "extension" suite tests/extension
+part "browser" suite tests/browser
+part "wheel without Node" bash .ci/wheel.sh
+part "agent without a server" bash .ci/agent_alone.sh
+
+say "make test: setup ${setup_time} s, all $((SECONDS - started)) s"
+printf '%s\n' "${results[@]}"
+[ "$failures" -eq 0 ] || stop "$failures part(s) failed"
