@@ -125,7 +125,8 @@ class _Builder:
     def build(self, secret: bytes, file_id: FileId) -> Built:
         selection = select(self.reading, self.target, self.choices.mode)
         fixed = self._fixed()
-        fixed_size = self._size(self._request(fixed, self.layout, [], self._landmarks({}, {})))
+        bare = self._request(fixed, self.layout, [], self._landmarks({}, {}))
+        fixed_size = measure(bare, self.limits)
         if fixed_size > self.limits.room:
             raise self._too_large(fixed_size)
         pricer = Pricer(self.layout, self.limits, self._outputs_of)
@@ -136,7 +137,7 @@ class _Builder:
             pricer,
             pricer.smallest,
         )
-        taken.sort(key=lambda fitted: fitted.candidate.index)
+        taken.sort(key=lambda fitted: fitted.candidate.place)
         layout = replace(self.layout, word=token(secret, file_id, self._marked(taken)))
         listed = self._landmarks(*self._sent(taken, left_out))
         request = self._request(fixed, layout, taken, listed)
@@ -191,7 +192,7 @@ class _Builder:
         for fitted in taken:
             asked = fitted.candidate.question
             if asked is not None:
-                answer = fitted.candidate.index
+                answer = fitted.candidate.place
                 messages.append(Message("user", layout.question_turn(asked, answer)))
                 messages.append(Message("assistant", self.reading.sources[answer]))
         if messages:
@@ -208,9 +209,6 @@ class _Builder:
             tools=self.tools,
         )
 
-    def _size(self, request: ModelRequest) -> int:
-        return measure(request, self.limits)
-
     def _outputs_of(self, index: int) -> str:
         cell = self.cells[index]
         wanted = self.choices.outputs
@@ -223,7 +221,7 @@ class _Builder:
     def _marked(self, taken: Sequence[Fitted]) -> list[str]:
         texts: list[str] = [self.question, self.continuing]
         for fitted in taken:
-            texts += (self.reading.sources[fitted.candidate.index], fitted.outputs)
+            texts += (self.reading.sources[fitted.candidate.place], fitted.outputs)
             if fitted.candidate.question is not None:
                 texts.append(self.reading.sources[fitted.candidate.question])
         return texts
@@ -245,7 +243,7 @@ class _Builder:
     def _inputs(self, taken: Sequence[Fitted]) -> dict[CellId, str]:
         """Hash of every cell that has a part in the request, in notebook order."""
         places = sorted({self.target, *(i for f in taken for i in _places(f.candidate))})
-        outputs = {fitted.candidate.index: fitted.outputs for fitted in taken}
+        outputs = {fitted.candidate.place: fitted.outputs for fitted in taken}
         return {
             self.cells[i].id: _short_hash(self.cells[i].source, outputs.get(i, "")) for i in places
         }
@@ -261,12 +259,13 @@ class _Builder:
         request: ModelRequest,
         inputs: Mapping[CellId, str],
     ) -> ContextReport:
+        content = content_json(request)
         whole = sorted(i for f in taken if not f.partial for i in _places(f.candidate))
-        partial = [f.candidate.index for f in taken if f.partial]
+        partial = [f.candidate.place for f in taken if f.partial]
         omitted = sorted(i for candidate in left_out for i in _places(candidate))
         selected = sorted((*whole, *partial, *omitted))
         history = [
-            (self.cells[f.candidate.question].id, self.cells[f.candidate.index].id)
+            (self.cells[f.candidate.question].id, self.cells[f.candidate.place].id)
             for f in taken
             if f.candidate.question is not None
         ]
@@ -289,7 +288,7 @@ class _Builder:
             below=_counts(whole, partial, omitted, lambda i: i > self.target),
             unit=self.limits.unit,
             counter=self.limits.counter,
-            used=self.limits.shown(self._size(request)),
+            used=self.limits.shown(_length(content, self.limits)),
             allowed=self.limits.allowed,
             fixed=self.limits.shown(fixed_size),
             truncations=self._truncations(taken, fixed),
@@ -297,14 +296,14 @@ class _Builder:
             tools_disabled=[],
             variables=[],
             landmarks=listed,
-            request_sha256=request_sha256(request),
+            request_sha256=_hash(_whole_json(request, content)),
             inputs_sha256=_hash(json.dumps(inputs, separators=(",", ":"))),
         )
 
     def _truncations(self, taken: Sequence[Fitted], fixed: _Fixed) -> list[Truncation]:
         cut: list[Truncation] = []
         for fitted in taken:
-            index = fitted.candidate.index
+            index = fitted.candidate.place
             cell_id = self.cells[index].id
             if fitted.partial:
                 kept = "ending" if fitted.candidate.above else "beginning"
@@ -341,14 +340,7 @@ class _Builder:
 
 def request_json(request: ModelRequest) -> str:
     """The request as canonical JSON: fixed key order, no spaces."""
-    return _dump(
-        {
-            "model": request.model,
-            "effort": request.effort,
-            "max_output_tokens": request.max_output_tokens,
-            **_content(request),
-        }
-    )
+    return _whole_json(request, content_json(request))
 
 
 def request_sha256(request: ModelRequest) -> str:
@@ -357,11 +349,28 @@ def request_sha256(request: ModelRequest) -> str:
 
 
 def measure(request: ModelRequest, limits: Limits) -> int:
-    """What the request takes of the budget: system, messages and tools as JSON."""
-    encoded = _dump(_content(request))
-    if limits.unit == "characters":
-        return len(encoded)
-    return len(encoded.encode("utf-8", "surrogatepass"))
+    """What the request takes of the budget, as ``Limits.size`` counts."""
+    return _length(content_json(request), limits)
+
+
+def content_json(request: ModelRequest) -> str:
+    """What the budget counts: system, messages and tools as JSON without spaces."""
+    return _dump(_content(request))
+
+
+def _whole_json(request: ModelRequest, content: str) -> str:
+    head: dict[str, JsonValue] = {
+        "model": request.model,
+        "effort": request.effort,
+        "max_output_tokens": request.max_output_tokens,
+    }
+    return f"{_dump(head)[:-1]},{content[1:]}"
+
+
+def _length(text: str, limits: Limits) -> int:
+    if limits.unit == "characters" or text.isascii():
+        return len(text)
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _content(request: ModelRequest) -> dict[str, JsonValue]:
@@ -396,8 +405,8 @@ def _short_hash(source: str, outputs: str) -> str:
 
 def _places(candidate: Candidate) -> tuple[int, ...]:
     if candidate.question is None:
-        return (candidate.index,)
-    return (candidate.question, candidate.index)
+        return (candidate.place,)
+    return (candidate.question, candidate.place)
 
 
 def _counts(

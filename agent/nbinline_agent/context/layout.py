@@ -70,7 +70,7 @@ class Layout:
 
     def chunk(self, fitted: Fitted) -> str:
         """A cell as source, with its header."""
-        index = fitted.candidate.index
+        index = fitted.candidate.place
         body = self.reading.sources[index][fitted.start : fitted.end]
         part = _part(fitted.candidate) if fitted.partial else ""
         return f"{self.opening(index, part)}{body}{fitted.outputs}{self.closing}"
@@ -135,13 +135,13 @@ class Pricer:
     def __call__(self, candidate: Candidate) -> Priced:
         """Measure one candidate."""
         layout = self._layout
-        index = candidate.index
+        index = candidate.place
         if candidate.question is not None:
             asked = self._limits.size(layout.question_turn(candidate.question, index))
             frame = asked + self._turns
             return Priced(layout.reading.sources[index], frame, frame, _none)
         frame = self._fixed + self._limits.size(layout.opening(index))
-        part_frame = self._fixed + self._limits.size(layout.opening(index, _part(candidate)))
+        part_frame = frame + len(_part(candidate))
         return Priced(layout.reading.sources[index], frame, part_frame, lambda: self._render(index))
 
 

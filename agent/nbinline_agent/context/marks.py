@@ -22,8 +22,10 @@ class Role(StrEnum):
 def marks(cell: Cell) -> Mapping[str, Any]:
     """The agent's own metadata of a cell; empty if there is none or it is damaged."""
     metadata = cell.metadata
-    found = metadata.get("nbinlineai") if isinstance(metadata, Mapping) else None
-    return found if isinstance(found, Mapping) else _NOTHING
+    if not metadata or not isinstance(metadata, (dict, Mapping)):
+        return _NOTHING
+    found = metadata.get("nbinlineai")
+    return found if isinstance(found, (dict, Mapping)) else _NOTHING
 
 
 def role(cell: Cell, mark: Mapping[str, Any]) -> Role:

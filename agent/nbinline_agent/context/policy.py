@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbinline_agent.document.notebook import Cell
 
@@ -29,18 +29,17 @@ class Reason(StrEnum):
     HIDDEN = "hidden-by-policy"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Something that may go along: one cell as source, or a question with its answer.
 
     Attributes:
-        index: Place in the notebook; a pair stands where its answer stands.
-        question: Place of the pair's question, or None for a cell as source.
+        place: Index in the notebook; a pair stands where its answer stands.
+        question: Index of the pair's question, or None for a cell as source.
         above: Whether it stands above the question that is asked.
         distance: 1 for the nearest on its side.
     """
 
-    index: int
+    place: int
     question: int | None
     above: bool
     distance: int
@@ -83,22 +82,19 @@ def read(cells: Sequence[Cell], target: int, policy: Policy) -> Reading:
         target: Place of the question that is asked.
         policy: What stays hidden.
     """
-    reading = Reading([], [], [])
     target_id = cells[target].id
     prompts: dict[str, int] = {target_id: target}
+    all_marks = [marks(cell) for cell in cells]
+    reading = Reading(list(map(role, cells, all_marks)), all_marks, [cell.source for cell in cells])
     for index, cell in enumerate(cells):
-        mark = marks(cell)
-        kind = role(cell, mark)
-        reading.marks.append(mark)
-        reading.roles.append(kind)
-        if kind is Role.QUESTION:
+        if reading.roles[index] is Role.QUESTION:
             prompts.setdefault(cell.id, index)
-        source = cell.source
+        source = reading.sources[index]
         if policy.hide_solutions and "BEGIN " in source and index != target:
             source, hidden = hide_solutions(source)
             if hidden:
                 reading.redacted.add(index)
-        reading.sources.append(source)
+                reading.sources[index] = source
         reason = _own_reason(cell, source, policy)
         if reason is not None:
             reading.reasons[index] = reason
@@ -152,7 +148,8 @@ def select(reading: Reading, target: int, mode: Mode) -> Selection:
     excluded = [i for i in rest if i not in scope and i not in reasons]
     partner = _pairs(reading, target, scope)
     candidates = list(_sides(reading, above, below, scope, partner))
-    candidates.sort(key=lambda c: (c.distance, not c.above))
+    if candidates and not candidates[-1].above:
+        candidates.sort(key=lambda candidate: 2 * candidate.distance - candidate.above)
     return Selection(candidates, excluded)
 
 
@@ -208,8 +205,6 @@ def _sides(
     scope: set[int],
     partner: Mapping[int, int],
 ) -> Iterator[Candidate]:
-    if not scope:
-        return
     paired = set(partner.values())
     for is_above, side in ((True, reversed(above)), (False, iter(below))):
         for distance, index in enumerate(side, start=1):
