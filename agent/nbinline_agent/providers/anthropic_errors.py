@@ -48,6 +48,13 @@ BY_TYPE: Mapping[str, Callable[[Said, Call], Failure]] = {
 }
 """By the type of an error body or event."""
 
+BY_CODE: Mapping[str, Callable[[Said, Call], Failure]] = {
+    "contract_spend_limit_reached": lambda said, call: Failure(QuotaExhausted()),
+    "enforced_spend_limit_reached": lambda said, call: Failure(QuotaExhausted()),
+    "organization_on_hold": BY_TYPE["permission_error"],
+}
+"""By the stable code of an error, where it says more than its type."""
+
 
 def explain(exception: Exception, call: Call, opened: bool) -> Failure | None:
     """Map an exception of the Anthropic SDK; None if it is not one."""
@@ -73,6 +80,8 @@ def explain(exception: Exception, call: Call, opened: bool) -> Failure | None:
 
 def _status(exception: anthropic.APIStatusError, call: Call) -> Failure:
     said = _said(exception)
+    if said.code in BY_CODE:
+        return BY_CODE[said.code](said, call)
     if said.kind in BY_TYPE and not (exception.status_code == 429 and said.kind == "api_error"):
         # An error event inside a stream comes with the status 200.
         return BY_TYPE[said.kind](said, call)

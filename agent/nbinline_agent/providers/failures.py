@@ -70,8 +70,7 @@ LOST = (
     anyio.EndOfStream,
     anyio.BrokenResourceError,
     anyio.ClosedResourceError,
-    httpx2.TransportError,
-    httpx2.DecodingError,
+    httpx2.RequestError,
     httpx2.StreamError,
 )
 """What a connection that goes away raises where the SDK lets it through."""
