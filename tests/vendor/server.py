@@ -49,6 +49,7 @@ class Record:
     body: dict[str, Any]
     script: dict[str, Any]
     sent: int = 0
+    sent_at: list[float] = field(default_factory=list)
     ended: bool = False
     ended_at: float | None = None
     disconnected: bool = False
@@ -205,6 +206,7 @@ class Telling:
             together = pieces[first : first + burst]
             for piece in together:
                 self._record.sent += 1
+                self._record.sent_at.append(time.time())
                 await self._send(b"".join(self._wire.text(scripts.stamped(piece, self._script))))
                 await self._trouble()
 
