@@ -43,6 +43,9 @@ class PromptHeader extends CellBar {
 
   /** Draw again if what is said has changed. */
   refresh(): void {
+    if (this._options.cell.isDisposed) {
+      return;
+    }
     const said = JSON.stringify([this._standing().text, this._busy()]);
     if (said !== this._said) {
       this._said = said;
