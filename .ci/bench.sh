@@ -7,4 +7,4 @@ make_venv
 build_plugin
 install_packages test
 mkdir -p build/bench
-exec python -m pytest tests/bench "$@"
+python tests/bench/run.py "$@" | tee build/bench/figures.json

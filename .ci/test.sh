@@ -46,7 +46,7 @@ part "lint and types" bash .ci/lint.sh
 part "repository and contract" tests tests/test_repository.py tests/contract
 part "agent and properties" tests tests/agent tests/properties
 part "extension" suite tests/extension
-part "browser" suite tests/browser
+part "browser" suite tests/browser --confcutdir=tests/browser
 part "wheel without Node" bash .ci/wheel.sh
 part "agent without a server" bash .ci/agent_alone.sh
 
