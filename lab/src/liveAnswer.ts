@@ -26,7 +26,10 @@ const MIN_PAUSE = 40;
 const PACE = 3;
 
 /** Work is handed back to the page after this long (ms). */
-const SLICE = 30;
+const SLICE = 12;
+
+/** A mime type without a language: nothing to highlight in an editor nobody sees. */
+const PLAIN = 'text/plain';
 
 const ACTIVE_CLASS = 'nbinline-mod-running';
 const WAITING_CLASS = 'nbinline-mod-waiting';
@@ -54,6 +57,7 @@ export class LiveAnswer implements IDisposable {
     }
     this._isDisposed = true;
     window.clearTimeout(this._timer);
+    this._height.disconnect();
     this._renderer?.dispose();
     this._caret.remove();
     if (!this._cell.isDisposed) {
@@ -62,6 +66,7 @@ export class LiveAnswer implements IDisposable {
       this._cell.renderedChanged.disconnect(this._onRenderedChanged, this);
       this._cell.removeClass(ACTIVE_CLASS);
       this._cell.removeClass(WAITING_CLASS);
+      this._quietEditor(false);
     }
   }
 
@@ -71,6 +76,7 @@ export class LiveAnswer implements IDisposable {
       return;
     }
     this._active = true;
+    this._height.observe(this._host);
     this._cell.addClass(ACTIVE_CLASS);
     this._host.dataset.nbinlineWaiting = this._trans.__(
       'Waiting for the first words…'
@@ -239,11 +245,11 @@ export class LiveAnswer implements IDisposable {
       this._host.replaceChildren(...shown.host.childNodes);
       this._shown = shown.movedTo(this._host);
       this._mine = true;
+      this._quietEditor(true);
       this._placeCaret();
     }
     this._renderedSource = source;
     this._markWaiting();
-    this._keepHeight();
   }
 
   private async _change(
@@ -293,29 +299,53 @@ export class LiveAnswer implements IDisposable {
   }
 
   /** A running answer never gets lower: half-written Markdown jumps. */
-  private _keepHeight(): void {
-    if (this._active && this._host.hasChildNodes()) {
-      this._host.style.minHeight = `${this._host.offsetHeight}px`;
+  private readonly _height = new ResizeObserver(() => {
+    const height = this._host.offsetHeight;
+    if (this._active && this._mine && height > this._minHeight) {
+      this._minHeight = height;
+      this._host.style.minHeight = `${height}px`;
     }
+  });
+
+  private _freeHeight(): void {
+    this._minHeight = 0;
+    this._host.style.minHeight = '';
   }
 
   /** The run has ended and all of it is shown. */
   private _settle(): void {
     this._caret.remove();
-    this._host.style.minHeight = '';
+    this._freeHeight();
     this._cell.removeClass(ACTIVE_CLASS);
+    this._height.disconnect();
     this._renderer?.dispose();
     this._renderer = null;
     this._markWaiting();
   }
 
+  /**
+   * Keep the hidden editor from highlighting each new word: it costs more than all
+   * rendering. The mime type is this page's own, not the document's.
+   */
+  private _quietEditor(quiet: boolean): void {
+    const { model } = this._cell;
+    if (quiet && this._language === null) {
+      this._language = model.mimeType;
+      model.mimeType = PLAIN;
+    } else if (!quiet && this._language !== null) {
+      model.mimeType = this._language;
+      this._language = null;
+    }
+  }
+
   /** JupyterLab renders the cell from now on. */
   private _release(): void {
     this._mine = false;
+    this._quietEditor(false);
     this._takeOverLater = false;
     this._shown = new ShownBlocks(this._host);
     this._caret.remove();
-    this._host.style.minHeight = '';
+    this._freeHeight();
     this._markWaiting();
   }
 
@@ -331,6 +361,8 @@ export class LiveAnswer implements IDisposable {
   private _renderedSource = '';
   private _timer = 0;
   private _notBefore = 0;
+  private _minHeight = 0;
+  private _language: string | null = null;
   private _active = false;
   /** Whether the cell's rendered output holds our blocks. */
   private _mine = false;
