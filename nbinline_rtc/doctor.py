@@ -232,7 +232,7 @@ def connections(found: Installation, store: CredentialStore) -> Iterator[Finding
         yield _problem(
             "no-connection",
             "No connection is configured, so no prompt can be answered.",
-            "Set a key with the command AI: Keys and connections in JupyterLab, or run "
+            "Set a key with the command AI Connections and Keys… in JupyterLab, or run "
             f"`{model_package.INSTALL_COMMAND}` to try it with a tiny local model.",
         )
 
