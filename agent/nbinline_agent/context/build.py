@@ -126,7 +126,8 @@ class _Builder:
         selection = select(self.reading, self.target, self.choices.mode)
         fixed = self._fixed()
         bare = self._request(fixed, self.layout, [], self._landmarks({}, {}))
-        fixed_size = measure(bare, self.limits)
+        with_source = replace(bare, system=(*bare.system, instructions.SOURCE_INTRO))
+        fixed_size = measure(with_source, self.limits)
         if fixed_size > self.limits.room:
             raise self._too_large(fixed_size)
         pricer = Pricer(self.layout, self.limits, self._outputs_of)
@@ -187,7 +188,7 @@ class _Builder:
         listed: Mapping[str, Mapping[str, str | int]],
     ) -> ModelRequest:
         chunks = [layout.chunk(fitted) for fitted in taken if fitted.candidate.question is None]
-        source = "\n\n".join((instructions.SOURCE_INTRO, *chunks))
+        source = ("\n\n".join((instructions.SOURCE_INTRO, *chunks)),) if chunks else ()
         messages: list[Message] = []
         for fitted in taken:
             asked = fitted.candidate.question
@@ -202,7 +203,7 @@ class _Builder:
             parts.insert(0, f"{instructions.LANDMARKS_INTRO}\n{landmarks.serialise(listed)}")
         return ModelRequest(
             model=self.choices.model,
-            system=(*fixed.system, source),
+            system=(*fixed.system, *source),
             messages=(*messages, Message("user", "\n\n".join(parts)), *fixed.tail),
             effort=self.choices.effort,
             max_output_tokens=self.choices.max_output_tokens,

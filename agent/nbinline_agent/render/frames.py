@@ -13,7 +13,7 @@ SHOWN_ROWS = 5
 SHOWN_COLUMNS = 30
 VALUE_LENGTH = 60
 
-_PANDAS_SHAPE = re.compile(r"<p>([\d,]+) rows × ([\d,]+) columns?</p>")
+_PANDAS_SHAPE = re.compile(r"<p>([\d,]+) rows? × ([\d,]+) columns?</p>")
 _POLARS_SHAPE = re.compile(r"<small>shape: \(([\d_,]+), ([\d_,]+)\)</small>")
 _INTEGER = re.compile(r"[-+]?\d+")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.?\d+)(?:e[-+]?\d+)?|[-+]?inf", re.IGNORECASE)
@@ -85,26 +85,48 @@ def table_from_html(html: str) -> str:
     if "dataframe" not in html[:PARSED]:
         return ""
     reader = _Reader()
-    reader.feed(html[:PARSED])
+    try:
+        reader.feed(html[:PARSED])
+    except AssertionError:
+        # The standard library's way to say that a declaration is broken.
+        return ""
     table = reader.table
     if table is None or not table.head or not table.body or table.spans:
         return ""
     names = table.head[0][table.row_headers :]
     types = _stated_types(table, len(names))
-    if len(table.head) > (2 if types else 1) or not names:
+    index = _index_names(table)
+    if not names or len(table.head) > 1 and not types and not index:
         return ""
     if len(html) > PARSED:
         table.body.pop()
     rows, columns = _shape(html, table, len(names))
     stated = "" if types else ", types as they look"
+    shown = table.body[:SHOWN_ROWS]
+    width = table.row_headers + SHOWN_COLUMNS
     lines = [
-        f"[data frame, {rows} rows × {columns} columns{stated}]",
-        _columns(table, names, types),
+        f"[data frame, {_count(rows, 'row')} × {_count(columns, 'column')}{stated}]",
+        " | ".join((*index, *_columns(table, names, types))),
+        *(" | ".join(map(_short, row[:width])) for row in shown),
     ]
-    lines += [" | ".join(map(_short, row)) for row in table.body[:SHOWN_ROWS]]
-    if rows != f"{len(table.body[:SHOWN_ROWS]):,}":
-        lines.append(f"[first {len(table.body[:SHOWN_ROWS])} rows shown]")
+    if rows > len(shown):
+        lines.append(f"[first {_count(len(shown), 'row')} shown]")
     return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _index_names(table: _Table) -> list[str]:
+    """What stands over the row headers; pandas names a named index in a second row."""
+    if not table.row_headers:
+        return []
+    if len(table.head) == 1:
+        return ["index"] * table.row_headers
+    second = table.head[1]
+    only_names = len(table.head) == 2 and not any(second[table.row_headers :])
+    return [_short(name) or "index" for name in second[: table.row_headers]] if only_names else []
 
 
 def _stated_types(table: _Table, columns: int) -> list[str]:
@@ -114,16 +136,16 @@ def _stated_types(table: _Table, columns: int) -> list[str]:
     return []
 
 
-def _shape(html: str, table: _Table, columns: int) -> tuple[str, str]:
+def _shape(html: str, table: _Table, columns: int) -> tuple[int, int]:
     for text in (html[-500:], html[:PARSED]):
         for pattern in (_PANDAS_SHAPE, _POLARS_SHAPE):
             if found := pattern.search(text):
                 rows, wide = (int(re.sub(r"[_,]", "", group)) for group in found.groups())
-                return f"{rows:,}", f"{wide:,}"
-    return f"{html.count('<tr') - len(table.head):,}", f"{columns:,}"
+                return rows, wide
+    return html.count("<tr") - len(table.head), columns
 
 
-def _columns(table: _Table, names: list[str], types: list[str]) -> str:
+def _columns(table: _Table, names: list[str], types: list[str]) -> list[str]:
     described: list[str] = []
     for place, name in enumerate(names[:SHOWN_COLUMNS]):
         if name == "...":
@@ -133,9 +155,8 @@ def _columns(table: _Table, names: list[str], types: list[str]) -> str:
         kind = types[place] if types else _looks(row[at] for row in table.body if at < len(row))
         described.append(f"{_short(name)} ({kind})")
     if len(names) > SHOWN_COLUMNS:
-        described.append(f"[{len(names) - SHOWN_COLUMNS} more columns]")
-    index = "index | " if table.row_headers else ""
-    return f"{index}{' | '.join(described)}"
+        described.append(f"[{_count(len(names) - SHOWN_COLUMNS, 'more column')}]")
+    return described
 
 
 def _looks(values: Iterable[str]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from .frames import table_from_html
@@ -162,14 +162,11 @@ def _own_frame(trace: str) -> str:
     """The last frame inside a cell: its header, and the line the arrow points at."""
     lines = trace.split("\n")
     for start in range(len(lines) - 1, -1, -1):
-        if _FRAME.search(lines[start]) is None:
-            continue
-        for line in lines[start + 1 :]:
-            if _ARROW.match(line):
-                return f"{_short_line(lines[start].strip())}\n{_short_line(line.rstrip())}"
-            if not line.strip():
-                break
-        return _short_line(lines[start].strip())
+        if _FRAME.search(lines[start]):
+            shown = list(takewhile(str.strip, lines[start + 1 :]))
+            # A syntax error has no arrow; the line that was read comes first.
+            line = next(filter(_ARROW.match, shown), shown[0] if shown else "")
+            return "\n".join(_short_line(part) for part in (lines[start].strip(), line) if part)
     return ""
 
 
@@ -204,7 +201,7 @@ def _bundle(output: Mapping[str, Any], *, full: bool) -> str:
 def _image(mime: str, content: Any) -> str:
     if mime == "image/svg+xml":
         return f"[{mime}, {_amount(len(_text(content).encode('utf-8', 'replace')))}]"
-    encoded = re.sub(r"\s", "", _text(content))
+    encoded = "".join(_text(content).split())
     size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
     measured = _pixels(mime, encoded)
     pixels = f" {measured[0]}×{measured[1]}" if measured else ""
@@ -229,7 +226,7 @@ def _pixels(mime: str, encoded: str) -> tuple[int, int] | None:
             return width, height
         if mime == "image/jpeg":
             return _jpeg_pixels(head)
-    except (binascii.Error, struct.error):
+    except (ValueError, struct.error):
         return None
     return None
 
