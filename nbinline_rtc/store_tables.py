@@ -249,8 +249,7 @@ def forget(connection: sqlite3.Connection, path: str) -> None:
 def bucket(connection: sqlite3.Connection, path: str, after: int, now: float | None = None) -> int:
     """Merge rows that lie within the same five seconds; the newest rows are left alone.
 
-    Merging is lossless: every operation of the rows is in the merged one, which takes the place
-    of the first of them.
+    Every operation of the rows is in the merged one, which takes the place of the first of them.
 
     Args:
         connection: The store.
@@ -262,21 +261,49 @@ def bucket(connection: sqlite3.Connection, path: str, after: int, now: float | N
         The last row that need not be looked at again.
     """
     horizon = (time.time() if now is None else now) - RECENT
-    done = after
+    older: list[bytes] = []
     groups: list[list[Row]] = []
-    for row in rows_of(connection, path, after):
-        if row.timestamp >= horizon:
+    for row in rows_of(connection, path):
+        if row.row <= after:
+            older.append(row.update)
+        elif row.timestamp >= horizon:
             break
-        if groups and int(groups[-1][0].timestamp // BUCKET) == int(row.timestamp // BUCKET):
+        elif groups and int(groups[-1][0].timestamp // BUCKET) == int(row.timestamp // BUCKET):
             groups[-1].append(row)
         else:
             groups.append([row])
-    if not groups:
-        return done
+    if not any(len(group) > 1 for group in groups):
+        return after
+    merged = _join(older, [merge([row.update for row in group]) for group in groups])
     with transaction(connection):
-        for group in groups:
-            _replace(connection, group, merge([row.update for row in group]))
+        for group, update in zip(groups, merged, strict=True):
+            _replace(connection, group, update)
+    _give_back(connection)
     return groups[-1][0].row
+
+
+def _join(older: Sequence[bytes], updates: Sequence[bytes]) -> Sequence[bytes]:
+    """Join neighbouring operations inside each update: typed letters into a word.
+
+    Args:
+        older: The history before.
+        updates: What follows, in order.
+
+    Returns:
+        The same history in fewer bytes, or ``updates`` themselves where it would not be the same.
+    """
+    if sum(map(len, older)) + sum(map(len, updates)) > LARGE:
+        return updates
+    doc: Doc[Any] = Doc()
+    if older:
+        doc.apply_update(merge(older))
+    joined = []
+    for update in updates:
+        before = doc.get_state()
+        doc.apply_update(update)
+        joined.append(min(doc.get_update(before), update, key=len))
+    # What waits for a later operation is in the update, but not in the document yet.
+    return joined if replay([*older, *joined]) == replay([*older, *updates]) else updates
 
 
 def squash(connection: sqlite3.Connection, path: str, history: History) -> None:
@@ -303,7 +330,12 @@ def squash(connection: sqlite3.Connection, path: str, history: History) -> None:
         update = merge([row.update for row in old])
     with transaction(connection):
         _replace(connection, old, update)
-    connection.execute("PRAGMA incremental_vacuum")
+    _give_back(connection)
+
+
+def _give_back(connection: sqlite3.Connection) -> None:
+    """Shorten the file by the pages that are free; the pragma works a page a step."""
+    connection.execute("PRAGMA incremental_vacuum").fetchall()
 
 
 def _replace(connection: sqlite3.Connection, rows: Sequence[Row], update: bytes) -> None:

@@ -27,8 +27,9 @@ T = TypeVar("T")
 WINDOW = 0.05
 """Seconds of updates that one transaction takes."""
 
-IDLE = 5.0
-"""Seconds without work after which the thread ends; the next update starts it again."""
+IDLE = 6.0
+"""Seconds without work after which the thread tidies up, and ends the next time; an update starts
+it again."""
 
 RETRY = 1.0
 """Seconds between attempts to write what the disk refused."""
@@ -168,9 +169,12 @@ class StoreWriter:
                 self._connection = None
 
     def _retry_or_rest(self) -> bool:
-        """With nothing to do: write what the disk refused, else end the thread."""
+        """With nothing to do: write what the disk refused, tidy up, else end the thread."""
         if self._unwritten:
             self._commit([])
+            return False
+        if self._new_rows:
+            self._bucket(1)
             return False
         return self.database != ":memory:" and self._rest()
 
@@ -225,7 +229,7 @@ class StoreWriter:
         else:
             self._unwritten = []
             self._complained = False
-            self._bucket()
+            self._bucket(ROWS_TO_BUCKET)
 
     def _write(self, group: list[_Update]) -> None:
         if not group:
@@ -267,11 +271,12 @@ class StoreWriter:
         self._given_up |= paths
         log.error("The update store lost the history of %d documents", len(paths))
 
-    def _bucket(self) -> None:
+    def _bucket(self, least: int) -> None:
+        """Merge the older rows of documents that have at least so many new ones."""
         for path, count in list(self._new_rows.items()):
-            if count < ROWS_TO_BUCKET:
+            if count < least:
                 continue
-            self._new_rows[path] = 0
+            del self._new_rows[path]
             # The row that brought the document into the store stays by itself: it is what the
             # file held, which is how a restarted server knows that nobody else changed it.
             after = self._first_rows.get(path, 0)

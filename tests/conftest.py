@@ -10,4 +10,5 @@ pytest_plugins = [
     "jupyter_server_fileid.pytest_plugin",
     "jupyter_server_ydoc.pytest_plugin",
     "tests.vendor.plugin",
+    "tests.node.plugin",
 ]
