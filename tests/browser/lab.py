@@ -187,6 +187,7 @@ class Lab:
             "JUPYTER_RUNTIME_DIR": str(self.root / "runtime"),
             "XDG_CONFIG_HOME": str(self.root / "home" / ".config"),
             "PYTHONFAULTHANDLER": "1",
+            "NBINLINE_ALLOW_REQUESTS": "0",
             "OPENAI_API_KEY": "sk-browser-openai",
             "ANTHROPIC_API_KEY": "sk-browser-anthropic",
             **self.env,

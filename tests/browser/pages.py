@@ -69,7 +69,7 @@ class NotebookPage:
         """Leave no notebook and no dialog open, and lose nothing: the document is shared."""
         for dialog in self.page.locator(".jp-Dialog").all():
             dialog.press("Escape")
-        self.command("application:close-all")
+        self.page.evaluate("() => nbt.panel()?.dispose()")
         self.wait("() => nbt.panel() === null")
 
     def wait_open(self) -> None:
