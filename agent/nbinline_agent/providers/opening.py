@@ -54,10 +54,7 @@ async def open_provider(
     if kind not in _ADAPTERS:
         raise ValueError(f"no adapter for {kind!r}")
     _check_address(kind, base_url)
-    module, name = _ADAPTERS[kind]
-    # Only the SDK that is used is imported, and importing one takes a second.
-    adapter = await anyio.to_thread.run_sync(import_module, module)
-    opener: Callable[..., AbstractAsyncContextManager[Provider, Any]] = getattr(adapter, name)
+    opener = await load_adapter(kind)
     async with opener(
         base_url=base_url,
         api_key=api_key,
@@ -65,6 +62,18 @@ async def open_provider(
         retries=retries or RetryPolicy(),
     ) as provider:
         yield provider
+
+
+async def load_adapter(kind: str) -> Callable[..., AbstractAsyncContextManager[Provider, Any]]:
+    """Import an adapter with its SDK, in a worker thread: that takes seconds the first time.
+
+    Raises:
+        KeyError: No such adapter.
+    """
+    module, name = _ADAPTERS[kind]
+    adapter = await anyio.to_thread.run_sync(import_module, module)
+    opener: Callable[..., AbstractAsyncContextManager[Provider, Any]] = getattr(adapter, name)
+    return opener
 
 
 def _check_address(kind: str, base_url: str | None) -> None:

@@ -1,0 +1,418 @@
+"""One notebook that somebody is asking about: its room, its queue, and when to leave."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+from uuid import uuid4
+
+import anyio
+import structlog
+
+from .document.answer import AnswerCell
+from .document.notebook import Notebook
+from .document.peer import Membership, Rooms
+from .document.replay import apply_updates
+from .errors import (
+    AnswerKept,
+    DocumentSuspect,
+    EmptyPrompt,
+    NbinlineError,
+    NotAPrompt,
+    NotCaughtUp,
+    PromptTooLong,
+    RoomLost,
+    RunActive,
+    TooManyRuns,
+)
+from .ids import CellId, FileId, NotebookPath, RunId
+from .journal import RunRecord, RunStatus
+from .recovery import settle_marks
+from .run import Plan, Run, StartRun, Surroundings
+
+PROMPT_LIMIT = 16_000
+"""Characters a question may have."""
+
+BARRIER = 5.0
+"""Seconds the server waits to see what the asker saw."""
+
+MIN_SUSPECT = 4
+"""Cells a notebook must have had before their loss makes it suspect."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeskLimits:
+    """Bounds of one notebook's desk.
+
+    Attributes:
+        idle: Seconds without a run after which the room is left.
+        queue: Runs that may wait.
+        rejoins: Times in a row that joining a replaced room may fail.
+        pause: Seconds before the first repetition of a failed join; doubled each time.
+    """
+
+    idle: float = 30.0
+    queue: int = 50
+    rejoins: int = 5
+    pause: float = 0.2
+
+
+class Planner(Protocol):
+    """Decides how a run asks, from the person's choices and the notebook's."""
+
+    def plan(self, start: StartRun, notebook: Notebook, file_id: FileId) -> Plan:
+        """Choose connection, model, style and limits.
+
+        Raises:
+            UnknownConnection: No such connection.
+            UnknownModel: The connection cannot use the model.
+            NotConfigured: The connection has no key or address.
+        """
+
+
+@dataclass(eq=False)
+class Desk:
+    """Joins a notebook's room when somebody asks, answers in order, leaves when it is quiet."""
+
+    path: NotebookPath
+    file_id: FileId
+    rooms: Rooms
+    around: Surroundings
+    planner: Planner
+    limits: DeskLimits = field(default_factory=DeskLimits)
+    closing: bool = False
+    _membership: Membership | None = None
+    _failure: NbinlineError | None = None
+    _queue: deque[Run] = field(default_factory=deque)
+    _active: dict[CellId, Run] = field(default_factory=dict)
+    _users: int = 0
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    # -- the room ---------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Hold the room until it is quiet; never raises, :meth:`current` tells what failed."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._work)
+            try:
+                await self._hold()
+            finally:
+                self.closing = True
+                self._pulse()
+            tasks.cancel_scope.cancel()
+
+    async def _hold(self) -> None:
+        failures = 0
+        while True:
+            try:
+                async with self.rooms.join(self.path) as membership:
+                    await self._arrive(membership)
+                    failures = 0
+                    idle = await self._stay(membership)
+                    self._membership = None
+                if idle:
+                    return
+            except NbinlineError as error:
+                failures += 1
+                if not self._active or failures > self.limits.rejoins:
+                    await self._give_up(error)
+                    return
+            await anyio.sleep(self.limits.pause * 2**failures)
+
+    async def _arrive(self, membership: Membership) -> None:
+        notebook = Notebook(membership.peer)
+        for run in self._active.values():
+            apply_updates(membership.peer, await self.around.journal.updates(run.run_id))
+        membership.peer.set_write_ahead(self._write_ahead)
+        await settle_marks(
+            notebook, self.around.journal, alive={run.run_id for run in self._active.values()}
+        )
+        self._membership = membership
+        self._pulse()
+
+    async def _stay(self, membership: Membership) -> bool:
+        """Wait until nobody needs the room (True) or it is gone (False)."""
+        async with anyio.create_task_group() as tasks:
+
+            async def until_lost() -> None:
+                await membership.lost.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(until_lost)
+            await self._until_idle()
+            tasks.cancel_scope.cancel()
+        return self.closing
+
+    async def _until_idle(self) -> None:
+        while True:
+            while self._users:
+                await self._changed.wait()
+            with anyio.move_on_after(self.limits.idle):
+                while not self._users:
+                    await self._changed.wait()
+            if not self._users:
+                self.closing = True
+                return
+
+    async def _give_up(self, error: NbinlineError) -> None:
+        self._failure = error
+        self.closing = True
+        self._pulse()
+        for run in list(self._active.values()):
+            run.cancel(RunStatus.INTERRUPTED)
+        while self._active:
+            await self._changed.wait()
+
+    async def current(self) -> Membership:
+        """The joined room; waits while it is being joined.
+
+        Raises:
+            NbinlineError: Why it could not be joined.
+        """
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            if self._membership is not None and not self._membership.lost.is_set():
+                return self._membership
+            if self.closing:
+                raise RoomLost
+            await self._changed.wait()
+
+    async def _write_ahead(self, updates: Sequence[bytes]) -> None:
+        for run in list(self._active.values()):
+            try:
+                await self.around.journal.append_updates(run.run_id, updates)
+            except NbinlineError as error:
+                log.warning("updates not journalled", run=run.run_id, code=error.code)
+
+    # -- people's wishes --------------------------------------------------------------------
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """Keep the desk from leaving while somebody is about to ask."""
+        self._users += 1
+        self._pulse()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._pulse()
+
+    async def submit(self, start: StartRun) -> Run:
+        """Take on a run; returns once everybody can see that it is queued.
+
+        Raises:
+            RequestError: It cannot be done; nothing was written.
+        """
+        with self.using():
+            membership = await self.current()
+            notebook = Notebook(membership.peer)
+            await self._barrier(membership, notebook, start)
+            self._check_prompt(notebook, start)
+            self._check_free(start.cell_id)
+            await self._check_document(notebook, start)
+            answers = notebook.answers_of(start.cell_id)
+            if start.continues is None:
+                self._check_kept(notebook, start.cell_id, answers)
+            plan = self.planner.plan(start, notebook, self.file_id)
+            self._check_free(start.cell_id)
+            run = self._new_run(start, plan, membership.path)
+            if start.continues is not None and answers:
+                run.answer_text = notebook.source(answers[0])
+            self._active[start.cell_id] = run
+            try:
+                await self._show_queued(run, notebook, membership)
+            except BaseException:
+                self._forget(run)
+                raise
+            self._users += 1
+            self._queue.append(run)
+            self._pulse()
+        return run
+
+    async def read(self, start: StartRun) -> tuple[Notebook, Plan]:
+        """Check a wish as :meth:`submit` does, and write nothing.
+
+        Raises:
+            RequestError: It cannot be done.
+        """
+        membership = await self.current()
+        notebook = Notebook(membership.peer)
+        await self._barrier(membership, notebook, start)
+        self._check_prompt(notebook, start)
+        return notebook, self.planner.plan(start, notebook, self.file_id)
+
+    async def has_text(self, answer: CellId) -> bool:
+        """Whether an answer cell still stands in the notebook with text in it."""
+        with self.using():
+            membership = await self.current()
+            notebook = Notebook(membership.peer)
+            return notebook.has(answer) and bool(notebook.source(answer).strip())
+
+    async def quiet(self) -> None:
+        """Wait until no run of this desk is left and what they wrote was kept."""
+        while self._users:
+            await self._changed.wait()
+
+    async def _barrier(self, membership: Membership, notebook: Notebook, start: StartRun) -> None:
+        with anyio.move_on_after(BARRIER) as scope:
+            if start.state_vector is not None:
+                await membership.peer.caught_up(start.state_vector, timeout=BARRIER)
+            if start.source_sha256 is not None:
+                await notebook.changed_until(
+                    lambda: (
+                        notebook.has(start.cell_id)
+                        and digest(notebook.source(start.cell_id)) == start.source_sha256
+                    )
+                )
+        if scope.cancelled_caught:
+            raise NotCaughtUp
+
+    def _check_prompt(self, notebook: Notebook, start: StartRun) -> None:
+        cell = notebook.cell(start.cell_id)
+        if cell.kind != "markdown" or not cell.nbinline.get("isPromptCell"):
+            raise NotAPrompt
+        if not cell.source.strip():
+            raise EmptyPrompt
+        if len(cell.source) > PROMPT_LIMIT:
+            raise PromptTooLong
+
+    def _check_free(self, prompt: CellId) -> None:
+        active = self._active.get(prompt)
+        if active is not None:
+            raise RunActive(run_id=active.run_id, status=active.record.status.value)
+        if len(self._queue) >= self.limits.queue:
+            raise TooManyRuns
+
+    async def _check_document(self, notebook: Notebook, start: StartRun) -> None:
+        if start.override.acknowledge or self._active:
+            return
+        before = await self.around.journal.last_cells(self.file_id)
+        present = set(notebook.ids())
+        lost = sum(cell not in present for cell in before)
+        if len(before) >= MIN_SUSPECT and lost * 2 >= len(before) and lost >= MIN_SUSPECT:
+            raise DocumentSuspect
+        if len(present) >= 2 * max(MIN_SUSPECT, len(before)) and doubled(notebook):
+            raise DocumentSuspect
+
+    @staticmethod
+    def _check_kept(notebook: Notebook, prompt: CellId, answers: Sequence[CellId]) -> None:
+        own = notebook.cell(prompt).nbinline.get("keepAnswer")
+        keep = own if isinstance(own, bool) else notebook.defaults().get("keepAnswers") is True
+        if not keep:
+            return
+        for answer in answers:
+            cell = notebook.cell(answer)
+            if cell.nbinline.get("status") == "done" and cell.source.strip():
+                raise AnswerKept(answer_cell_id=answer)
+
+    def _new_run(self, start: StartRun, plan: Plan, path: NotebookPath) -> Run:
+        record = RunRecord(
+            run_id=RunId(uuid4().hex),
+            path=path,
+            file_id=self.file_id,
+            prompt_cell_id=start.cell_id,
+            answer_cell_id=None,
+            status=RunStatus.QUEUED,
+            author=start.author,
+            connection=plan.connection,
+            model=plan.model,
+            created_at=time.time(),
+            continues=start.continues,
+        )
+        return Run(record, plan, self.around)
+
+    async def _show_queued(self, run: Run, notebook: Notebook, membership: Membership) -> None:
+        await self.around.journal.save(run.record)
+        idle = not self._queue and len(self._active) == 1
+        answer = AnswerCell.prepare(
+            notebook,
+            run.record.prompt_cell_id,
+            run.mark,
+            status="running" if idle else "queued",
+        )
+        run.record = replace(run.record, answer_cell_id=answer)
+        await self.around.journal.save(run.record)
+        await run.note("status", {"status": run.record.status.value})
+
+    async def cancel(self, run: Run, ending: RunStatus = RunStatus.CANCELLED) -> None:
+        """End a run of this desk; returns when it has ended."""
+        run.cancel(ending)
+        if run in self._queue:
+            self._queue.remove(run)
+            await self._end_unstarted(run, ending)
+        await run.ended.wait()
+
+    async def _end_unstarted(self, run: Run, ending: RunStatus) -> None:
+        try:
+            membership = self._membership
+            if membership is not None and run.record.answer_cell_id is not None:
+                AnswerCell.mark_ended(
+                    Notebook(membership.peer), run.record.answer_cell_id, run.mark, ending.value
+                )
+            await run.move(ending)
+        finally:
+            run.ended.set()
+            self._forget(run)
+            self._users -= 1
+            self._pulse()
+
+    # -- the queue --------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            while not self._queue:
+                await self._changed.wait()
+            run = self._queue.popleft()
+            try:
+                await run.execute(self)
+                await self._keep(run)
+            finally:
+                self._forget(run)
+                self._users -= 1
+                self._pulse()
+
+    async def _keep(self, run: Run) -> None:
+        """Bring what the run wrote onto the disk; then its updates need not be kept."""
+        membership = self._membership
+        if membership is None or membership.lost.is_set():
+            return
+        try:
+            saved = await membership.peer.settled() and await membership.save()
+            if saved:
+                await self.around.journal.forget_updates(run.run_id)
+            else:
+                await run.note("not-saved", {})
+            await self.around.journal.note_cells(self.file_id, Notebook(membership.peer).ids())
+        except NbinlineError as error:
+            log.warning("run not kept", run=run.run_id, code=error.code)
+
+    def runs(self) -> Sequence[Run]:
+        """Runs that have not ended, the current one first."""
+        return list(self._active.values())
+
+    def _forget(self, run: Run) -> None:
+        if self._active.get(run.record.prompt_cell_id) is run:
+            del self._active[run.record.prompt_cell_id]
+
+    def _pulse(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+def digest(source: str) -> str:
+    """Lower-case hex SHA-256 of a source's UTF-8 bytes, as browsers send it."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def doubled(notebook: Notebook) -> bool:
+    """Whether every source with text stands in the notebook at least twice."""
+    counts = Counter(source for cell in notebook.ids() if (source := notebook.source(cell).strip()))
+    return bool(counts) and min(counts.values()) >= 2

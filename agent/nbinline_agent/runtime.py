@@ -1,0 +1,279 @@
+"""The server's side of it all: desks by notebook, starting, stopping and recovering runs."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from .context.build import build
+from .desk import Desk, DeskLimits, Planner
+from .document.peer import Rooms
+from .errors import (
+    NbinlineError,
+    NothingToContinue,
+    RunActive,
+    TooManyRuns,
+    UnknownRun,
+)
+from .ids import FileId, NotebookPath, RunId
+from .journal import Author, EventPage, Journal, RunRecord, RunStatus, UnfinishedRun
+from .messages import JsonValue
+from .recovery import restore
+from .run import Override, Run, StartRun, Surroundings
+
+MAX_RUNS = 500
+"""Runs that may be alive on one server."""
+
+MAX_REQUESTS = 2_000
+"""Request ids that are remembered for idempotent starts."""
+
+log = structlog.get_logger(__name__)
+
+
+class Runtime:
+    """Owns every desk and run of one server; an async context manager.
+
+    Leaving it ends the runs that still live as ``interrupted``.
+    """
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        around: Surroundings,
+        planner: Planner,
+        limits: DeskLimits | None = None,
+        on_end: Callable[[RunRecord], None] | None = None,
+    ) -> None:
+        self._rooms = rooms
+        self._around = around
+        self._planner = planner
+        self._limits = limits or DeskLimits()
+        self._on_end = on_end or _say_nothing
+        self._desks: dict[FileId, Desk] = {}
+        self._runs: dict[RunId, tuple[Desk, Run]] = {}
+        self._requests: OrderedDict[tuple[str, str], Run] = OrderedDict()
+        self._stopping = False
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        self._stopping = True
+        self._tasks.cancel_scope.cancel()
+        return await self._stack.__aexit__(kind, value, trace)
+
+    @property
+    def journal(self) -> Journal:
+        """Where runs are recorded."""
+        return self._around.journal
+
+    # -- commands ---------------------------------------------------------------------------
+
+    async def submit(self, start: StartRun) -> Run:
+        """Take on a run.
+
+        Raises:
+            RequestError: It cannot be done; nothing was written.
+        """
+        key = (start.author.username, start.client_request_id or "")
+        known = self._requests.get(key) if start.client_request_id else None
+        if known is not None:
+            return known
+        if self._stopping or len(self._runs) >= MAX_RUNS:
+            raise TooManyRuns
+        path, file_id = await self._rooms.resolve(start.path)
+        desk = self._desk(path, file_id)
+        run = await desk.submit(start)
+        self._runs[run.run_id] = (desk, run)
+        if start.client_request_id:
+            self._requests[key] = run
+            while len(self._requests) > MAX_REQUESTS:
+                self._requests.popitem(last=False)
+        self._tasks.start_soon(self._watch, run)
+        return run
+
+    async def continue_run(self, run_id: RunId, author: Author) -> Run:
+        """Start a run that goes on from the partial answer of an ended one.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NothingToContinue: It ended well, or left no text.
+            RunActive: Its prompt is being answered.
+        """
+        record = await self._record(run_id)
+        if not record.status.ended:
+            raise RunActive(run_id=run_id, status=record.status.value)
+        if record.status is RunStatus.DONE or record.answer_cell_id is None:
+            raise NothingToContinue
+        path, file_id = await self._rooms.resolve(record.path)
+        desk = self._desk(path, file_id)
+        if not await desk.has_text(record.answer_cell_id):
+            raise NothingToContinue
+        return await self.submit(
+            StartRun(
+                path=record.path,
+                cell_id=record.prompt_cell_id,
+                author=author,
+                override=Override(connection=record.connection, model=record.model),
+                continues=run_id,
+            )
+        )
+
+    async def cancel(self, run_id: RunId) -> RunRecord:
+        """End a run as ``cancelled``; one that has ended stays as it is.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        held = self._runs.get(run_id)
+        if held is None:
+            return await self._record(run_id)
+        desk, run = held
+        await desk.cancel(run)
+        return run.record
+
+    async def preview(self, start: StartRun) -> Mapping[str, JsonValue]:
+        """What a run would send, built by the same code; calls no model and writes nothing.
+
+        Raises:
+            RequestError: The run could not be started either.
+        """
+        path, file_id = await self._rooms.resolve(start.path)
+        desk = self._desk(path, file_id)
+        with desk.using():
+            notebook, plan = await desk.read(start)
+            snapshot = await notebook.snapshot()
+        built = build(
+            snapshot,
+            start.cell_id,
+            asker=start.author.username,
+            choices=plan.choices,
+            limits=plan.limits,
+            secret=plan.secret,
+            file_id=file_id,
+        )
+        return built.report.to_json()
+
+    # -- look-ups ---------------------------------------------------------------------------
+
+    def live(self, run_id: RunId) -> bool:
+        """Whether this server works on the run."""
+        return run_id in self._runs
+
+    @property
+    def live_count(self) -> int:
+        """Runs this server works on."""
+        return len(self._runs)
+
+    async def events(self, run_id: RunId, after: int, wait: float = 0.0) -> EventPage:
+        """A run's events after a sequence number; waits for news up to ``wait`` seconds."""
+        page = await self.journal.events(run_id, after)
+        held = self._runs.get(run_id)
+        if page.events or held is None or wait <= 0:
+            return page
+        news = held[1].news
+        page = await self.journal.events(run_id, after)
+        if not page.events:
+            with anyio.move_on_after(wait):
+                await news.wait()
+            page = await self.journal.events(run_id, after)
+        return page
+
+    # -- lifetimes --------------------------------------------------------------------------
+
+    async def drain(self, deadline: float = 3.0) -> None:
+        """End every run as ``interrupted`` and bring the notebooks onto the disk.
+
+        Args:
+            deadline: Seconds this may take.
+        """
+        self._stopping = True
+        with anyio.move_on_after(deadline):
+            async with anyio.create_task_group() as tasks:
+                for desk, run in list(self._runs.values()):
+                    tasks.start_soon(desk.cancel, run, RunStatus.INTERRUPTED)
+            for desk in list(self._desks.values()):
+                await desk.quiet()
+
+    async def recover(self) -> None:
+        """Settle what dead servers left: restore visible answers, mark them ``interrupted``."""
+        for dead in await self.journal.unfinished():
+            try:
+                await self._recover(dead)
+            except NbinlineError as error:
+                log.warning("run not restored", run=dead.record.run_id, code=error.code)
+                await self._close(dead.record, error)
+
+    async def _recover(self, dead: UnfinishedRun) -> None:
+        path, _ = await self._rooms.resolve(dead.record.path)
+        async with self._rooms.join(path) as membership:
+            restored = await restore(membership, self.journal, dead)
+            await membership.peer.settled()
+            saved = await membership.save()
+        await self._close(dead.record, None)
+        await self.journal.append(
+            dead.record.run_id,
+            "restored",
+            {"replayed": restored.replayed, "appended": restored.appended, "saved": saved},
+        )
+        if saved:
+            await self.journal.forget_updates(dead.record.run_id)
+
+    async def _close(self, record: RunRecord, error: NbinlineError | None) -> None:
+        ended = replace(
+            record,
+            status=RunStatus.INTERRUPTED,
+            ended_at=time.time(),
+            error_code=error.code if error else None,
+            error_message=error.message if error else None,
+        )
+        await self.journal.save(ended)
+        await self.journal.append(record.run_id, "status", {"status": ended.status.value})
+
+    def _desk(self, path: NotebookPath, file_id: FileId) -> Desk:
+        desk = self._desks.get(file_id)
+        if desk is None or desk.closing:
+            desk = Desk(path, file_id, self._rooms, self._around, self._planner, self._limits)
+            self._desks[file_id] = desk
+            self._tasks.start_soon(self._serve, desk)
+        return desk
+
+    async def _serve(self, desk: Desk) -> None:
+        try:
+            await desk.serve()
+        finally:
+            if self._desks.get(desk.file_id) is desk:
+                del self._desks[desk.file_id]
+
+    async def _watch(self, run: Run) -> None:
+        await run.ended.wait()
+        self._runs.pop(run.run_id, None)
+        self._on_end(run.record)
+
+    async def _record(self, run_id: RunId) -> RunRecord:
+        held = self._runs.get(run_id)
+        record = held[1].record if held else await self.journal.run(run_id)
+        if record is None:
+            raise UnknownRun
+        return record
+
+
+def _say_nothing(record: RunRecord) -> None:
+    """Nobody wants to hear of ended runs."""

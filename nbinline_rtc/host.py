@@ -1,0 +1,159 @@
+"""Everything that lives as long as the server: journal, rooms, local model, runtime."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from nbinline_agent.context.instructions import STYLES
+from nbinline_agent.desk import PROMPT_LIMIT, DeskLimits
+from nbinline_agent.document.answer import Pacer
+from nbinline_agent.document.presence import AgentUser
+from nbinline_agent.errors import NbinlineError
+from nbinline_agent.journal import Journal
+from nbinline_agent.messages import JsonValue
+from nbinline_agent.providers.base import Timeouts
+from nbinline_agent.run import Surroundings
+from nbinline_agent.runtime import Runtime
+
+from .connections import Addresses, ServerConnections
+from .credentials import CredentialStore
+from .kernel_env import scrub_by_default, scrub_kernel_env
+from .local_model import LocalModel
+from .logs import Redactor, log_run, logging_to
+from .planning import ServerPlanner
+from .private_files import PrivateFile
+from .rooms import RoomsOfServer
+from .sqlite_journal import open_journal
+
+
+class NotReady(NbinlineError):
+    """The agent's part of the server has not started, or has stopped."""
+
+    code = "not-ready"
+    retryable = True
+    http_status = 503
+    default_message = "AI prompts are not ready on this server yet. Try again in a moment."
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """The extension's settings as one value; see the traits of the same names."""
+
+    directory: Path
+    default_connection: str = ""
+    openai_base_url: str = ""
+    anthropic_base_url: str = ""
+    compatible_base_url: str = ""
+    compatible_models: tuple[str, ...] = ()
+    local_model_path: str = ""
+    connect_timeout: float = 30.0
+    silence_timeout: float = 60.0
+    context_budget_chars: int = 64_000
+    idle_seconds: float = 30.0
+    journal_max_days: float = 90.0
+    journal_max_bytes: int = 256_000_000
+    agent_name: str = "AI agent"
+    agent_color: str = "#8e24aa"
+    scrub_kernel_env: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the routes use."""
+
+    runtime: Runtime
+    journal: Journal
+    connections: ServerConnections
+
+    def problems(self) -> list[str]:
+        """What keeps people from asking, as sentences; empty if nothing does."""
+        if any(info.configured for info in self.connections.infos().values()):
+            return []
+        return ["No connection is configured. Set a key with AI: Keys and connections."]
+
+    def styles(self) -> Mapping[str, JsonValue]:
+        """The styles an answer may have, with their wording."""
+        return dict(STYLES)
+
+    def limits(self) -> Mapping[str, JsonValue]:
+        """Bounds a client should know."""
+        return {"prompt_characters": PROMPT_LIMIT}
+
+
+@asynccontextmanager
+async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Host]:
+    """Start everything in order; leaving stops it in the opposite order.
+
+    Args:
+        serverapp: The running Jupyter server.
+        settings: The extension's.
+
+    Raises:
+        JournalUnavailable: The record of runs cannot be kept.
+        CredentialsUnusable: The file of keys cannot be trusted.
+    """
+    redactor = Redactor()
+    store = CredentialStore(on_secret=redactor.register)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(logging_to(serverapp.log, redactor))
+        await anyio.to_thread.run_sync(store.register_secrets)
+        wanted = settings.scrub_kernel_env
+        if scrub_by_default() if wanted is None else wanted:
+            scrub_kernel_env(serverapp)
+        journal = await stack.enter_async_context(
+            open_journal(
+                settings.directory / "journal",
+                max_age_days=settings.journal_max_days,
+                max_bytes=settings.journal_max_bytes,
+            )
+        )
+        rooms = await stack.enter_async_context(RoomsOfServer(serverapp))
+        path = settings.local_model_path
+        local = await stack.enter_async_context(LocalModel(model_path=Path(path) if path else None))
+        connections = await stack.enter_async_context(
+            ServerConnections(
+                store,
+                local,
+                addresses=Addresses(
+                    settings.openai_base_url,
+                    settings.anthropic_base_url,
+                    settings.compatible_base_url,
+                ),
+                compatible_models=settings.compatible_models,
+                preferred=settings.default_connection,
+                timeouts=Timeouts(settings.connect_timeout, settings.silence_timeout),
+                budget_chars=settings.context_budget_chars,
+            )
+        )
+        secret = await anyio.to_thread.run_sync(_secret, settings.directory / "secret.json")
+        around = Surroundings(
+            journal=journal,
+            connections=connections,
+            pacer=Pacer(),
+            user=AgentUser(name=settings.agent_name, color=settings.agent_color),
+        )
+        runtime = await stack.enter_async_context(
+            Runtime(
+                rooms,
+                around,
+                ServerPlanner(connections, secret),
+                DeskLimits(idle=settings.idle_seconds),
+                on_end=log_run,
+            )
+        )
+        yield Host(runtime, journal, connections)
+
+
+def _secret(path: Path) -> bytes:
+    """A random key of this data directory, made once."""
+    with PrivateFile(path).change() as content:
+        known = content.get("delimiters")
+        if not isinstance(known, str) or len(known) < 32:
+            content["delimiters"] = known = secrets.token_hex(32)
+    return bytes.fromhex(known)

@@ -1,0 +1,144 @@
+"""How a run asks: the person's choice, then the cell's, the notebook's, and the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbinline_agent.context.choices import Choices, Mode
+from nbinline_agent.context.instructions import STYLES
+from nbinline_agent.document.notebook import Notebook
+from nbinline_agent.errors import (
+    BadRequest,
+    NotConfigured,
+    UnknownConnection,
+    UnknownModel,
+)
+from nbinline_agent.ids import FileId
+from nbinline_agent.messages import ConnectionInfo
+from nbinline_agent.run import Plan, StartRun
+
+from .connections import ServerConnections
+
+MAX_MODEL = 200
+"""Characters a model id may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlanner:
+    """Implements the agent's ``Planner``.
+
+    Attributes:
+        connections: What can be reached.
+        secret: Key of the delimiters around what the asker did not write.
+    """
+
+    connections: ServerConnections
+    secret: bytes
+
+    def plan(self, start: StartRun, notebook: Notebook, file_id: FileId) -> Plan:
+        """Choose connection, model, style and limits.
+
+        Raises:
+            UnknownConnection: No such connection.
+            UnknownModel: The connection cannot use the model.
+            NotConfigured: The connection has no key or address.
+            BadRequest: A mode or style nobody knows.
+        """
+        cell = notebook.cell(start.cell_id).nbinline
+        defaults = notebook.defaults()
+        wish = start.override
+        connection = (
+            wish.connection
+            or _text(cell, "backend")
+            or _text(defaults, "backend")
+            or self.connections.default
+        )
+        info = self.connections.infos().get(connection)
+        if info is None:
+            raise UnknownConnection
+        if not info.configured:
+            raise NotConfigured(_how_to_configure(info))
+        model = self._model(info, wish.model, cell, defaults)
+        return Plan(
+            file_id=file_id,
+            connection=connection,
+            model=model,
+            choices=Choices(
+                model=model,
+                mode=_mode(wish.context_mode or _text(defaults, "contextMode")),
+                style=_style(
+                    wish.style or _text(cell, "promptMode") or _text(defaults, "promptMode")
+                ),
+                effort=_effort(info, model, wish.effort, cell, defaults),
+                max_output_tokens=self.connections.max_output(connection, model),
+            ),
+            limits=self.connections.limits(connection, model),
+            secret=self.secret,
+        )
+
+    def _model(
+        self,
+        info: ConnectionInfo,
+        wished: str | None,
+        cell: Mapping[str, Any],
+        defaults: Mapping[str, Any],
+    ) -> str:
+        model = wished
+        # A model belongs to the connection it was chosen with.
+        if model is None and _text(cell, "backend") in (None, info.id):
+            model = _text(cell, "model")
+        if model is None and _text(defaults, "backend") in (None, info.id):
+            model = _text(defaults, "model")
+        if model is None:
+            model = info.default_model
+        if not model or len(model) > MAX_MODEL or not model.isprintable():
+            raise UnknownModel(f"Choose a model for {info.label} in the prompt's header.")
+        if not info.free_models and model not in info.models:
+            raise UnknownModel(f"{info.label} has no model called {model}. Choose another one.")
+        return model
+
+
+def _text(fields: Mapping[str, Any], key: str) -> str | None:
+    value = fields.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def _mode(name: str | None) -> Mode:
+    try:
+        return Mode(name) if name else Mode.DEFAULT
+    except ValueError:
+        raise BadRequest(f"There is no context mode called {name!r}.") from None
+
+
+def _style(name: str | None) -> str:
+    style = name or "compact"
+    if style not in STYLES:
+        raise BadRequest(f"There is no style called {style!r}. Use {', '.join(STYLES)}.")
+    return style
+
+
+def _effort(
+    info: ConnectionInfo,
+    model: str,
+    wished: str | None,
+    cell: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+) -> str | None:
+    efforts = info.efforts.get(model)
+    for effort in (wished, _text(cell, "reasoningEffort"), _text(defaults, "reasoningEffort")):
+        if effort is not None and (efforts is None or effort in efforts):
+            return effort
+    return None
+
+
+def _how_to_configure(info: ConnectionInfo) -> str:
+    if info.id == "local":
+        return (
+            "The trial model is not installed on this server. "
+            "Run `jupyter nbinline model install` there, or choose another connection."
+        )
+    if info.id == "openai_compatible":
+        return "This connection has no address. Set c.NbinlineApp.compatible_base_url."
+    return f"{info.label} has no API key yet. Set one with AI: Keys and connections."
