@@ -6,7 +6,8 @@ answers is told by scripts, see ``script.py``. Besides the vendors' routes:
 
     POST   /script            a script, or a list, for the next requests without one of their own
     GET    /requests          what came: bodies, headers, what was sent, whether the client left
-    GET    /requests/N?wait=2 one of them, after it has ended or `wait` seconds have passed
+    GET    /requests/N?wait=2 one of them, once it has ended (with `until=came`: once it is there),
+                              or after `wait` seconds as it is
     DELETE /requests          forget requests, scripts and counters
 """
 
@@ -62,7 +63,7 @@ class State:
     records: list[Record] = field(default_factory=list)
     queue: deque[dict[str, Any]] = field(default_factory=deque)
     seen: Counter[str] = field(default_factory=Counter)
-    ended: asyncio.Condition = field(default_factory=asyncio.Condition)
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
 
 class Broken(Exception):
@@ -96,6 +97,7 @@ class Answering(RequestHandler):
             script,
         )
         self.state.records.append(record)
+        await self._changed()
         answer = asyncio.ensure_future(self._answer(record))
         leaving = asyncio.ensure_future(self.gone.wait())
         try:
@@ -152,8 +154,11 @@ class Answering(RequestHandler):
     async def _end(self, record: Record) -> None:
         record.ended = True
         record.ended_at = time.time()
-        async with self.state.ended:
-            self.state.ended.notify_all()
+        await self._changed()
+
+    async def _changed(self) -> None:
+        async with self.state.changed:
+            self.state.changed.notify_all()
 
 
 class Telling:
@@ -279,13 +284,16 @@ class Requests(RequestHandler):
         place = int(number)
         wait = float(self.get_argument("wait", "0"))
 
-        def ended() -> bool:
-            return len(self.state.records) > place and self.state.records[place].ended
+        came = self.get_argument("until", "ended") == "came"
 
-        async with self.state.ended:
+        def reached() -> bool:
+            records = self.state.records
+            return len(records) > place and (came or records[place].ended)
+
+        async with self.state.changed:
             try:
                 async with asyncio.timeout(wait):
-                    await self.state.ended.wait_for(ended)
+                    await self.state.changed.wait_for(reached)
             except TimeoutError:
                 pass
         if place >= len(self.state.records):

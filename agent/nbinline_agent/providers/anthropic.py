@@ -29,7 +29,7 @@ from nbinline_agent.providers.base import Provider, Timeouts
 from nbinline_agent.providers.failures import Call, refusal_message
 from nbinline_agent.providers.http import address, open_http
 from nbinline_agent.providers.retry import RetryPolicy
-from nbinline_agent.providers.streaming import StreamingProvider, count, text_of
+from nbinline_agent.providers.streaming import SdkStream, StreamingProvider, count, text_of
 
 BASE_URL = "https://api.anthropic.com"
 
@@ -56,7 +56,7 @@ async def open_anthropic(
 
     Args:
         base_url: Of the service, without ``/v1``; Anthropic's own by default.
-        api_key: Sent as ``x-api-key``.
+        api_key: Of an account; the SDK knows how it is sent.
         timeouts: How long to wait.
         retries: When to repeat a call.
     """
@@ -74,11 +74,11 @@ async def open_anthropic(
     # Reading the certificates of this machine blocks.
     async with await anyio.to_thread.run_sync(build) as client:
 
-        async def start(request: ModelRequest) -> AsyncStream[RawMessageStreamEvent]:
+        async def start(request: ModelRequest) -> SdkStream[RawMessageStreamEvent]:
             stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(
                 **_body(request), stream=True
             )
-            return stream
+            return SdkStream(stream, stream.close)
 
         yield StreamingProvider(
             start=start,
@@ -136,7 +136,7 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 
 
 async def _read(
-    stream: AsyncStream[RawMessageStreamEvent], call: Call
+    stream: SdkStream[RawMessageStreamEvent], call: Call
 ) -> AsyncGenerator[ModelEvent, None]:
     reading = Reading(call)
     async for event in stream:

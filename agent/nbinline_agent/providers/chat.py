@@ -41,7 +41,7 @@ from nbinline_agent.providers.failures import Call, Said, refusal_message
 from nbinline_agent.providers.http import address, open_http
 from nbinline_agent.providers.openai_errors import explain, named_failure
 from nbinline_agent.providers.retry import Failed, RetryPolicy
-from nbinline_agent.providers.streaming import StreamingProvider, count, text_of
+from nbinline_agent.providers.streaming import SdkStream, StreamingProvider, count, text_of
 
 USAGE_PATIENCE = 5.0
 """Seconds to wait for the usage behind the end of an answer."""
@@ -100,11 +100,11 @@ async def open_chat(
     # Reading the certificates of this machine blocks.
     async with await anyio.to_thread.run_sync(build) as client:
 
-        async def start(request: ModelRequest) -> AsyncStream[ChatCompletionChunk]:
+        async def start(request: ModelRequest) -> Completion:
             stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(
                 **_body(request), stream=True
             )
-            return stream
+            return Completion(stream)
 
         yield StreamingProvider(
             start=start,
@@ -146,21 +146,20 @@ def _body(request: ModelRequest) -> dict[str, Any]:
     }
 
 
-async def _read(
-    stream: AsyncStream[ChatCompletionChunk], call: Call
-) -> AsyncGenerator[ModelEvent, None]:
-    tail = _Tail(stream.response.stream)
-    stream.response.stream = tail
+async def _read(stream: Completion, call: Call) -> AsyncGenerator[ModelEvent, None]:
     reading = Reading(call)
     async for chunk in stream:
         for event in reading.feed(chunk):
             yield event
         if reading.finish is not None:
             break
-    with anyio.move_on_after(USAGE_PATIENCE):
-        async for chunk in stream:
-            reading.late(chunk)
-    for event in reading.end(done=tail.done()):
+    if reading.usage is None:
+        with anyio.move_on_after(USAGE_PATIENCE):
+            async for chunk in stream:
+                reading.late(chunk)
+                if reading.usage is not None:
+                    break
+    for event in reading.end(done=stream.tail.done()):
         yield event
 
 
@@ -177,7 +176,7 @@ class Reading:
     def __init__(self, call: Call) -> None:
         self.finish: str | None = None
         self._call = call
-        self._usage: Any = None
+        self.usage: Any = None
         self._refusal = ""
         self._calls: list[_PartialCall] = []
         self._places: dict[object, _PartialCall] = {}
@@ -204,7 +203,7 @@ class Reading:
                     self._call,
                 )
             )
-        self._usage = getattr(chunk, "usage", None) or self._usage
+        self.usage = getattr(chunk, "usage", None) or self.usage
 
     def end(self, *, done: bool) -> Iterator[ModelEvent]:
         """The events behind the last chunk.
@@ -215,8 +214,8 @@ class Reading:
         Raises:
             ProviderError: The answer ended badly.
         """
-        if self._usage is not None:
-            yield _usage(self._usage)
+        if self.usage is not None:
+            yield _usage(self.usage)
         if self.finish is None and not done:
             raise BadAnswer
         reason = FINISH.get((self.finish or "stop").lower(), EndReason.COMPLETE)
@@ -258,6 +257,15 @@ class Reading:
         elif name and not known.name:
             known.name = name
         known.arguments += text_of(getattr(function, "arguments", None))
+
+
+class Completion(SdkStream[ChatCompletionChunk]):
+    """The stream of one completion."""
+
+    def __init__(self, stream: AsyncStream[ChatCompletionChunk]) -> None:
+        super().__init__(stream, stream.close)
+        self.tail = _Tail(stream.response.stream)
+        stream.response.stream = self.tail
 
 
 class _Tail(httpx2.AsyncByteStream):

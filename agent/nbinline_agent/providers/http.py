@@ -22,7 +22,7 @@ def open_http(
         timeouts: How long to wait.
         without: Headers an SDK adds that this service should not get.
 
-    The client follows no redirect, since ``x-api-key`` would travel along.
+    The client follows no redirect, so that no key ever travels to a second address.
     """
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(

@@ -27,7 +27,7 @@ from nbinline_agent.providers.failures import Call, Said, refusal_message
 from nbinline_agent.providers.http import address, open_http
 from nbinline_agent.providers.openai_errors import explain, named_failure
 from nbinline_agent.providers.retry import Failed, RetryPolicy
-from nbinline_agent.providers.streaming import StreamingProvider, count, text_of
+from nbinline_agent.providers.streaming import SdkStream, StreamingProvider, count, text_of
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -57,11 +57,11 @@ async def open_openai(
     # Reading the certificates of this machine blocks.
     async with await anyio.to_thread.run_sync(build) as client:
 
-        async def start(request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
+        async def start(request: ModelRequest) -> SdkStream[ResponseStreamEvent]:
             stream: AsyncStream[ResponseStreamEvent] = await client.responses.create(
                 **_body(request), stream=True
             )
-            return stream
+            return SdkStream(stream, stream.close)
 
         yield StreamingProvider(
             start=start,
@@ -101,7 +101,7 @@ def _body(request: ModelRequest) -> dict[str, Any]:
 
 
 async def _read(
-    stream: AsyncStream[ResponseStreamEvent], call: Call
+    stream: SdkStream[ResponseStreamEvent], call: Call
 ) -> AsyncGenerator[ModelEvent, None]:
     reading = Reading(call)
     async for event in stream:

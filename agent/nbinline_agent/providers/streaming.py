@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import anyio
 
@@ -30,7 +30,57 @@ from nbinline_agent.providers.failures import (
 )
 from nbinline_agent.providers.retry import Failed, Failure, RetryPolicy
 
-Stream = TypeVar("Stream", bound=AbstractAsyncContextManager[Any])
+Event = TypeVar("Event")
+Stream = TypeVar("Stream", bound="SdkStream[Any]")
+
+_READ_OUT = 0.1  # seconds
+
+
+class SdkStream(Generic[Event]):
+    """An SDK's stream of events, closed without leaving anything behind.
+
+    Args:
+        stream: The SDK's own.
+        close: Closes its response.
+    """
+
+    def __init__(self, stream: AsyncIterator[Event], close: Callable[[], Awaitable[None]]) -> None:
+        self._stream = stream
+        self._close = close
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        # Not by way of the SDK's `__aiter__`, which makes one more generator that nobody closes.
+        return await self._stream.__anext__()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        try:
+            await self._unwind()
+        finally:
+            with anyio.move_on_after(2, shield=True):
+                await self._close()
+
+    async def read_out(self) -> None:
+        """Read what follows the last event, so that the connection can be used again."""
+        with anyio.move_on_after(_READ_OUT), suppress(Exception):
+            while True:
+                await anext(self)
+
+    async def _unwind(self) -> None:
+        """End the generators inside the SDK's stream, which do not close each other.
+
+        Left to the garbage collector, each would be closed later in a task that nobody owns.
+        Cancelled in the innermost await, they end from the inside out, here and now.
+        """
+        with anyio.CancelScope() as scope, suppress(Exception):
+            scope.cancel()
+            while True:
+                await anext(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +144,8 @@ class StreamingProvider(Generic[Stream]):
                 while (event := await self._next(events, limit, call)) is not None:
                     thinking = isinstance(event, Thinking)
                     limit = self.timeouts.thinking if thinking else self.timeouts.silence
+                    if isinstance(event, TurnEnded):
+                        await stream.read_out()
                     for whole in text.mend(event):
                         yield whole
                     if isinstance(event, TurnEnded):
