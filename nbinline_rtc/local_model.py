@@ -31,7 +31,7 @@ NOTICE = "A tiny trial model whose answers are often wrong."
 
 DEFAULT_MODEL = "SmolLM2-135M-Instruct"
 CONTEXT_TOKENS = 4_096
-"""Of one conversation, in tokens: reading that much takes some 15 s on two cores."""
+"""Of one conversation, in tokens: reading that much takes some 30 s on two cores."""
 
 MAX_OUTPUT_TOKENS = 1_024
 SLOTS = 2
@@ -169,7 +169,8 @@ class LocalModel(AsyncContextManagerMixin):
             "key": key,
             "context_tokens": self.context_tokens,
             "slots": self._slots,
-            "threads": max(1, min(8, os.cpu_count() or 1)),
+            # One core is left to the server and the browser: threads that get no turn stall all.
+            "threads": max(1, min(8, (os.cpu_count() or 1) - 1)),
         }
         return json.dumps(settings).encode() + b"\n"
 
