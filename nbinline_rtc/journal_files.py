@@ -168,8 +168,17 @@ def remove_database(slot: Slot) -> None:
         path.unlink(missing_ok=True)
 
 
-def set_aside(slot: Slot) -> Path:
-    """Rename a damaged database so that it can be looked at later, and return its new name."""
+def set_aside(slot: Slot) -> Path | None:
+    """Rename a damaged database so that it can be looked at later.
+
+    Returns:
+        Its new name, or None when there is nothing to keep.
+
+    Raises:
+        OSError: It cannot be renamed.
+    """
+    if not slot.database.exists() or not slot.database.stat().st_size:
+        return None
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     target = slot.database.with_name(f"{slot.database.name}.corrupt-{stamp}")
     attempt = 1

@@ -81,7 +81,9 @@ def connect(database: Path, *, max_bytes: int) -> sqlite3.Connection:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA journal_size_limit=16777216")
+        # Every checkpoint waits for the disk; the answers' texts alone are megabytes a second.
+        connection.execute("PRAGMA wal_autocheckpoint=4000")
+        connection.execute("PRAGMA journal_size_limit=33554432")
         page_size = _number(connection, "PRAGMA page_size")
         connection.execute(f"PRAGMA max_page_count={max(max_bytes // page_size, 16)}")
         version = _number(connection, "PRAGMA user_version")
@@ -375,7 +377,7 @@ def prune_step(connection: sqlite3.Connection, *, ended_before: float, max_bytes
     """
     doomed = connection.execute(
         "SELECT run_id FROM runs WHERE ended = 1 AND coalesce(ended_at, created_at) < ? "
-        "ORDER BY ended_at LIMIT 50",
+        "ORDER BY ended_at LIMIT 10",
         (ended_before,),
     ).fetchall()
     if not doomed:

@@ -150,11 +150,18 @@ class GroupWriter:
     def _write(self, jobs: list[_Job]) -> None:
         try:
             self._try(jobs)
+        except sqlite3.ProgrammingError:
+            # The connection is closed: an earlier fresh start failed.
+            self._start_afresh(jobs)
         except sqlite3.Error as error:
             if tables.is_damage(error):
                 self._start_afresh(jobs)
             else:
                 _fail(jobs, unavailable(error))
+        except JournalUnavailable as error:
+            _fail(jobs, error)
+        except OSError as error:
+            _fail(jobs, JournalUnavailable(f"The journal cannot be used: {error.strerror}."))
 
     def _start_afresh(self, jobs: list[_Job]) -> None:
         try:
@@ -207,7 +214,7 @@ def _attempt(connection: sqlite3.Connection, job: _Job) -> _Job | None:
     assert job.work is not None
     try:
         job.result = job.work(connection)
-    except (sqlite3.OperationalError, sqlite3.InternalError):
+    except (sqlite3.OperationalError, sqlite3.InternalError, OSError):
         raise
     except Exception as error:
         if isinstance(error, sqlite3.DatabaseError) and tables.is_damage(error):

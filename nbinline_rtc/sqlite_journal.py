@@ -52,7 +52,7 @@ Query: TypeAlias = Callable[[sqlite3.Connection], T]
 DAY = 86400.0
 MAX_BYTES = 256 * 2**20
 MAX_EVENTS_PER_RUN = 20_000
-MAINTENANCE = 600.0
+MAINTENANCE = 60.0
 _log = structlog.get_logger(__name__)
 
 
@@ -68,6 +68,7 @@ class JournalFile:
         self.slot = slot
         self.problems: list[str] = []
         self.generation = 0
+        self._inode: int | None = None
         self._ceiling = 2 * max_bytes
 
     def open(self) -> sqlite3.Connection:
@@ -88,28 +89,50 @@ class JournalFile:
             raise unavailable(error) from error
 
     def start_afresh(self, damaged: sqlite3.Connection) -> sqlite3.Connection:
-        """Close and set aside what turned out damaged, and open a fresh file.
+        """Close and set aside what turned out damaged or removed, and open a fresh file.
 
         Raises:
             JournalUnavailable: The disk does not allow it.
         """
         damaged.close()
         self.generation += 1
-        self.report_damage(self.slot, None)
+        try:
+            self.report_damage(self.slot, None)
+        except OSError as error:
+            raise JournalUnavailable(
+                f"A damaged journal file cannot be set aside: {error.strerror}."
+            ) from error
         return self.open()
 
+    def check_in_place(self, connection: sqlite3.Connection) -> None:
+        """See that what is written still goes to the file of that name.
+
+        Raises:
+            DamagedJournal: The file was removed or replaced while it was open.
+        """
+        try:
+            found = self.slot.database.stat().st_ino
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        if found != self._inode:
+            raise tables.DamagedJournal("the file was removed or replaced")
+
     def report_damage(self, slot: Slot, error: sqlite3.Error | None) -> None:
-        """Set the slot's file aside and say so."""
+        """Set the slot's file aside, if it is still there, and say so."""
         target = set_aside(slot)
-        self.problems.append(
-            f"A damaged journal file was set aside as {target.name}; runs recorded in it are "
-            "not listed any more."
-        )
-        _log.warning("journal set aside", file=target.name, reason=str(error or "damaged"))
+        if target is None:
+            problem = f"The journal file {slot.database.name} was removed"
+        else:
+            problem = f"A damaged journal file was set aside as {target.name}"
+        self.problems.append(f"{problem}; runs recorded in it are not listed any more.")
+        _log.warning("journal lost", file=(target or slot.database).name, reason=str(error or ""))
 
     def _connect(self) -> sqlite3.Connection:
+        prepare_directory(self.slot.directory)
         prepare_database(self.slot)
-        return tables.connect(self.slot.database, max_bytes=self._ceiling)
+        connection = tables.connect(self.slot.database, max_bytes=self._ceiling)
+        self._inode = self.slot.database.stat().st_ino
+        return connection
 
 
 class SqliteJournal:
@@ -258,6 +281,7 @@ class SqliteJournal:
         Raises:
             JournalUnavailable: The file cannot be written.
         """
+        await self._writer.write(self._file.check_in_place, alone=True)
         before = self._clock() - self._max_age
 
         def step(db: sqlite3.Connection) -> bool:
@@ -357,7 +381,7 @@ async def open_journal(
     max_age_days: float = 90.0,
     max_bytes: int = MAX_BYTES,
     max_events_per_run: int = MAX_EVENTS_PER_RUN,
-    maintenance: float = MAINTENANCE,
+    maintenance: float | None = MAINTENANCE,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[SqliteJournal]:
     """Own a slot of the directory and keep its journal open.
@@ -368,7 +392,8 @@ async def open_journal(
         max_bytes: Beyond this size the oldest ended runs are deleted; at twice the size, which
             only unended runs can reach, writing is refused.
         max_events_per_run: Older events of a run are dropped beyond this many.
-        maintenance: Seconds between two rounds of adopting and pruning.
+        maintenance: Seconds between two rounds of adopting and pruning, the first at once; None for
+            no rounds.
         clock: Seconds since the epoch, UTC.
 
     Raises:
@@ -404,11 +429,12 @@ async def open_journal(
 
 
 @asynccontextmanager
-async def _serving(journal: SqliteJournal, maintenance: float) -> AsyncIterator[None]:
+async def _serving(journal: SqliteJournal, maintenance: float | None) -> AsyncIterator[None]:
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         await tasks.start(journal.serve)
-        tasks.start_soon(journal.maintain, maintenance)
+        if maintenance is not None:
+            tasks.start_soon(journal.maintain, maintenance)
         try:
             yield
         except Exception as error:
@@ -416,7 +442,7 @@ async def _serving(journal: SqliteJournal, maintenance: float) -> AsyncIterator[
             failure = error
         finally:
             tasks.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(2 * PATIENCE, shield=True):
                 await journal.aclose()
     if failure is not None:
         raise failure

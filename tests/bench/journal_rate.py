@@ -1,4 +1,4 @@
-"""How the journal stands 100 runs that flush 25 times a second; prints one line of JSON."""
+"""How the journal stands 100 runs that flush 25 times and save 17 kB a second; prints JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ RUNS = 100
 PERIOD = 0.04
 SECONDS = 10
 UPDATE = b"x" * 120
+TEXT = "word " * 3_400
 
 
 async def run(journal: SqliteJournal, name: RunId, latencies: list[float]) -> None:
     due = time.perf_counter()
-    for _ in range(int(SECONDS / PERIOD)):
+    for number in range(int(SECONDS / PERIOD)):
+        if number % 25 == 0:
+            await journal.record_text(name, TEXT)
         started = time.perf_counter()
         await journal.append_updates(name, [UPDATE])
         latencies.append(time.perf_counter() - started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -29,9 +30,12 @@ PROCESS = Path(__file__).with_name("journal_process.py")
 FILE = FileId("file")
 
 
+NOW = 100_000_000.0
+
+
 class Clock:
     def __init__(self) -> None:
-        self.now = 1_000_000.0
+        self.now = NOW
 
     def __call__(self) -> float:
         return self.now
@@ -48,7 +52,7 @@ def run(name: str, **changes: object) -> RunRecord:
         author=Author("ada", "Ada L."),
         connection="local",
         model="tiny",
-        created_at=1_000_000.0,
+        created_at=NOW,
     )
     return replace(record, **changes)  # type: ignore[arg-type]
 
@@ -66,7 +70,9 @@ class Servers:
             self._memory = self._memory.successor()
             yield self._memory
         else:
-            async with open_journal(self._directory, max_events_per_run=5) as journal:
+            async with open_journal(
+                self._directory, max_events_per_run=5, clock=Clock()
+            ) as journal:
                 yield journal
 
 
@@ -80,8 +86,8 @@ async def test_a_saved_run_comes_back_whole(servers: Servers) -> None:
         "r1",
         answer_cell_id=CellId("answer"),
         status=RunStatus.ERROR,
-        started_at=1_000_001.5,
-        ended_at=1_000_002.5,
+        started_at=NOW + 1.5,
+        ended_at=NOW + 2.5,
         usage=Usage(1, 2, 3, 4),
         steps=2,
         error_code="timed-out",
@@ -438,6 +444,34 @@ def _overwrite(path: Path, start: int) -> None:
         file.write(os.urandom(size - start))
 
 
+async def test_a_removed_directory_is_made_again(tmp_path: Path) -> None:
+    directory = tmp_path / "journal"
+    async with open_journal(directory) as journal:
+        await journal.save(run("before"))
+        shutil.rmtree(directory)
+        await journal.prune()
+        assert "was removed" in journal.problems[0]
+        await journal.save(run("after"))
+        assert await journal.run(RunId("after")) == run("after")
+    assert (directory / "0.sqlite").exists()
+
+
+async def test_a_fresh_start_that_fails_is_tried_again(tmp_path: Path) -> None:
+    directory = tmp_path / "journal"
+    async with open_journal(directory) as journal:
+        await journal.save(run("before"))
+        shutil.rmtree(directory)
+        directory.touch()
+        for _ in range(2):
+            with pytest.raises(JournalUnavailable):
+                await journal.prune()
+        with pytest.raises(JournalUnavailable):
+            await journal.save(run("lost"))
+        directory.unlink()
+        await journal.save(run("after"))
+        assert await journal.run(RunId("after")) == run("after")
+
+
 async def _ended_runs(journal: SqliteJournal, clock: Clock, numbers: range) -> None:
     for number in numbers:
         ended = run(f"r{number}", status=RunStatus.DONE, created_at=clock.now, ended_at=clock.now)
@@ -449,7 +483,9 @@ async def _ended_runs(journal: SqliteJournal, clock: Clock, numbers: range) -> N
 
 async def test_old_ended_runs_are_pruned_and_live_ones_never(tmp_path: Path) -> None:
     clock = Clock()
-    async with open_journal(tmp_path / "journal", max_age_days=1, clock=clock) as journal:
+    async with open_journal(
+        tmp_path / "journal", max_age_days=1, maintenance=None, clock=clock
+    ) as journal:
         await journal.save(run("live", status=RunStatus.STREAMING, created_at=0.0))
         await _ended_runs(journal, clock, range(48))
         await journal.prune()
@@ -462,7 +498,9 @@ async def test_old_ended_runs_are_pruned_and_live_ones_never(tmp_path: Path) -> 
 async def test_beyond_the_size_the_oldest_ended_runs_go_first(tmp_path: Path) -> None:
     clock = Clock()
     directory = tmp_path / "journal"
-    async with open_journal(directory, max_bytes=1_000_000, clock=clock) as journal:
+    async with open_journal(
+        directory, max_bytes=1_000_000, maintenance=None, clock=clock
+    ) as journal:
         await journal.save(run("live", status=RunStatus.STREAMING, created_at=0.0))
         await journal.append_updates(RunId("live"), [b"x" * 300_000])
         await _ended_runs(journal, clock, range(60))
@@ -477,7 +515,9 @@ async def test_beyond_the_size_the_oldest_ended_runs_go_first(tmp_path: Path) ->
 
 async def test_a_full_journal_says_so_and_works_again_after_pruning(tmp_path: Path) -> None:
     clock = Clock()
-    async with open_journal(tmp_path / "journal", max_bytes=200_000, clock=clock) as journal:
+    async with open_journal(
+        tmp_path / "journal", max_bytes=200_000, maintenance=None, clock=clock
+    ) as journal:
         await journal.save(run("done", status=RunStatus.DONE, ended_at=clock.now))
         await journal.record_text(RunId("done"), "x" * 100_000)
         with anyio.fail_after(10), pytest.raises(JournalUnavailable, match="full"):
