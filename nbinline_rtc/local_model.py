@@ -14,6 +14,7 @@ from subprocess import DEVNULL, PIPE
 from typing import Any, Self
 
 import anyio
+import anyio.to_thread
 from anyio import AsyncContextManagerMixin
 from anyio.abc import ByteReceiveStream, Process, TaskGroup, TaskStatus
 from anyio.streams.text import TextReceiveStream
@@ -104,7 +105,7 @@ class LocalModel(AsyncContextManagerMixin):
         return self._process.pid if self._process is not None else None
 
     def problem(self) -> str | None:
-        """Why it cannot work, as a sentence a person can act on; None if it can."""
+        """Why it cannot work, as a sentence a person can act on; None if it can. It reads files."""
         return model_package.problem(self._model_path)
 
     async def endpoint(self) -> Endpoint:

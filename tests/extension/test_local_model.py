@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import httpx
 import openai
 import psutil
@@ -55,7 +56,7 @@ async def _answer(endpoint, question, **options):
 def test_it_answers_through_the_official_sdk_and_ends_with_the_block(weights):
     async def main():
         async with LocalModel() as model:
-            assert model.problem() is None
+            assert await anyio.to_thread.run_sync(model.problem) is None
             assert model.pid is None
             endpoint = await model.endpoint()
             assert endpoint == await model.endpoint()
@@ -184,7 +185,7 @@ def test_a_configured_file_that_is_none_is_told_as_configuration(tmp_path, conte
 
     async def main():
         async with LocalModel(model_path=path) as model:
-            assert sentence in model.problem()
+            assert sentence in await anyio.to_thread.run_sync(model.problem)
             with pytest.raises(NotConfigured, match=sentence):
                 await model.endpoint()
 
