@@ -33,7 +33,7 @@ from .errors import (
 from .ids import CellId, FileId, NotebookPath, RunId
 from .journal import RunRecord, RunStatus
 from .recovery import settle_marks
-from .run import Plan, Run, StartRun, Surroundings
+from .run import SETTLING, Plan, Run, StartRun, Surroundings
 
 PROMPT_LIMIT = 16_000
 """Characters a question may have."""
@@ -216,6 +216,7 @@ class Desk:
             notebook = Notebook(membership.peer)
             await self._barrier(membership, notebook, start)
             self._check_prompt(notebook, start)
+            await self._let_end(start.cell_id)
             self._check_free(start.cell_id)
             await self._check_document(notebook, start)
             answers = notebook.answers_of(start.cell_id)
@@ -284,9 +285,15 @@ class Desk:
         if len(cell.source) > PROMPT_LIMIT:
             raise PromptTooLong
 
+    async def _let_end(self, prompt: CellId) -> None:
+        """Wait for a run whose end the asker may have seen in the document already."""
+        active = self._active.get(prompt)
+        if active is not None and active.ending:
+            await active.ended.wait()
+
     def _check_free(self, prompt: CellId) -> None:
         active = self._active.get(prompt)
-        if active is not None:
+        if active is not None and not active.record.status.ended:
             raise RunActive(run_id=active.run_id, status=active.record.status.value)
         if len(self._queue) >= self.limits.queue:
             raise TooManyRuns
@@ -357,6 +364,7 @@ class Desk:
                 AnswerCell.mark_ended(
                     Notebook(membership.peer), run.record.answer_cell_id, run.mark, ending.value
                 )
+                await membership.peer.settled(SETTLING)
             await run.move(ending)
         finally:
             run.ended.set()

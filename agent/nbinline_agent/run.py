@@ -42,6 +42,9 @@ TEXT_INTERVAL = 0.5
 ENDING_DEADLINE = 1.5
 """Seconds that the last writes of a run may take once it was asked to end."""
 
+SETTLING = 0.8
+"""Seconds within which everybody should have the last words before the run counts as ended."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -165,6 +168,7 @@ class Run:
     ended: anyio.Event = field(default_factory=anyio.Event)
     news: anyio.Event = field(default_factory=anyio.Event)
     answer_text: str = ""
+    ending: bool = False
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _wish: RunStatus | None = None
     _moving: anyio.Lock = field(default_factory=anyio.Lock)
@@ -273,12 +277,11 @@ class Run:
                 if here.cancelled_caught:
                     return False
             except anyio.get_cancelled_exc_class():
+                outcome = Outcome(self._wish or RunStatus.INTERRUPTED)
                 with anyio.move_on_after(ENDING_DEADLINE, shield=True):
-                    await self._end(answer, Outcome(self._wish or RunStatus.INTERRUPTED))
+                    await self._end(membership, answer, outcome)
                 raise
-            await self._end(answer, outcome)
-            await membership.peer.settled()
-        return not membership.lost.is_set()
+            return await self._end(membership, answer, outcome)
 
     def _answer_cell(
         self, membership: Membership, notebook: Notebook
@@ -362,20 +365,28 @@ class Run:
                 kept = self.answer_text
                 await self.around.journal.record_text(self.run_id, kept)
 
-    async def _end(self, answer: AnswerCell, outcome: Outcome) -> None:
+    async def _end(self, membership: Membership, answer: AnswerCell, outcome: Outcome) -> bool:
+        """Say in the document, then in the journal, how the run ended.
+
+        Returns:
+            False if the room was replaced before it had the last words; the run goes on then.
+        """
         error = outcome.error
-        ended_at = time.time()
         try:
             await answer.finish(
                 outcome.status.in_document,
                 error=(error.code, error.message) if error else None,
-                ended_at=ended_at,
+                ended_at=time.time(),
             )
         except CellGone as gone:
-            outcome = replace(outcome, error=error or gone)
+            error = error or gone
+        settled = await membership.peer.settled(SETTLING)
+        if not settled and membership.lost.is_set() and self._wish is None:
+            return False
         self.answer_text = answer.text
         await self.around.journal.record_text(self.run_id, answer.text)
-        await self.move(outcome.status, outcome.error)
+        await self.move(outcome.status, error)
+        return True
 
 
 async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:

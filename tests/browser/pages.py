@@ -69,18 +69,20 @@ class NotebookPage:
         """Leave no notebook and no dialog open, and lose nothing: the document is shared."""
         for dialog in self.page.locator(".jp-Dialog").all():
             dialog.press("Escape")
-        self.page.evaluate("() => nbt.panel()?.dispose()")
+        self.page.evaluate(
+            "() => [...window.jupyterapp.shell.widgets('main')].forEach(each => each.dispose())"
+        )
         self.wait("() => nbt.panel() === null")
 
     def wait_open(self) -> None:
         """Wait until the notebook is shown and its document is synchronised."""
         self.wait(
             """path => window.nbt?.panel()?.context.localPath === path
-               && nbt.shared().cells.length > 0 && nbt.panel().context.isReady""",
+               && nbt.shared().cells.length > 0 && nbt.panel().context.isReady
+               && nbt.panel().content.widgets.some(each => each.node.checkVisibility())""",
             self.path,
             timeout=60_000,
         )
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=30_000)
 
     def wait(self, condition: str, arg: Any = None, timeout: float = DEADLINE) -> Any:
         """Wait until a JavaScript condition holds; its value."""
@@ -129,7 +131,9 @@ class NotebookPage:
             "id => nbt.panel().content.widgets.findIndex(each => each.model.id === id)", cell_id
         )
         assert place >= 0, f"no cell {cell_id}"
-        return self.page.locator(f".jp-Cell[data-windowed-list-index='{place}']")
+        return self.page.locator(
+            f".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index='{place}']"
+        )
 
     def rendered(self, cell_id: str) -> str:
         """The rendered Markdown that a person sees in the cell."""
@@ -192,7 +196,8 @@ class NotebookPage:
               const notebook = nbt.panel().content;
               notebook.mode = 'edit';
               const editor = notebook.activeCell.editor;
-              editor.setCursorPosition(editor.getPositionAt(offset));
+              const end = editor.model.sharedModel.getSource().length;
+              editor.setCursorPosition(editor.getPositionAt(Math.min(offset, end)));
               editor.focus();
             }""",
             [cell_id, offset],

@@ -155,7 +155,7 @@ def test_a_run_goes_on_with_nobody_there(people: People, lab: Lab, write, vendor
 
 
 def test_a_second_tab_of_the_same_person(people: People, lab: Lab, write) -> None:
-    script = {"deltas": 150, "rate": 30}
+    script = {"deltas": 500, "rate": 30}
     path = write(lab, prompt("ask", **script))
     ada = people.visit(lab, path)
     ada.run("ask")
