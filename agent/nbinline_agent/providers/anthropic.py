@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio.to_thread
 from anthropic import AsyncAnthropic, AsyncStream, omit
-from anthropic.types import RawMessageStreamEvent
 
 from nbinline_agent.errors import OutputTruncated, Overflow, ProviderError, Refused
 from nbinline_agent.messages import (
@@ -18,7 +17,6 @@ from nbinline_agent.messages import (
     ModelRequest,
     TextDelta,
     Thinking,
-    ToolCall,
     ToolCalled,
     TurnEnded,
     Usage,
@@ -29,9 +27,23 @@ from nbinline_agent.providers.base import Provider, Timeouts
 from nbinline_agent.providers.failures import Call, refusal_message
 from nbinline_agent.providers.http import address, open_http
 from nbinline_agent.providers.retry import RetryPolicy
-from nbinline_agent.providers.streaming import SdkStream, StreamingProvider, count, text_of
+from nbinline_agent.providers.streaming import (
+    Json,
+    SdkStream,
+    StreamingProvider,
+    count,
+    text_of,
+    tool_call,
+)
 
 BASE_URL = "https://api.anthropic.com"
+
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
 
 _CACHED_TURNS = 2  # four markers are allowed; two stand in the system text
 
@@ -74,10 +86,11 @@ async def open_anthropic(
     # Reading the certificates of this machine blocks.
     async with await anyio.to_thread.run_sync(build) as client:
 
-        async def start(request: ModelRequest) -> SdkStream[RawMessageStreamEvent]:
-            stream: AsyncStream[RawMessageStreamEvent] = await client.messages.create(
-                **_body(request), stream=True
-            )
+        async def start(request: ModelRequest) -> SdkStream[Json]:
+            create = client.messages.with_raw_response.create
+            response = await create(**_body(request), stream=True)
+            # As plain JSON: making the SDK's objects costs more than all the rest of an event.
+            stream = await response.parse(to=AsyncStream[object])
             return SdkStream(stream, stream.close)
 
         yield StreamingProvider(
@@ -135,9 +148,7 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     ]
 
 
-async def _read(
-    stream: SdkStream[RawMessageStreamEvent], call: Call
-) -> AsyncGenerator[ModelEvent, None]:
+async def _read(stream: SdkStream[Json], call: Call) -> AsyncGenerator[ModelEvent, None]:
     reading = Reading(call)
     async for event in stream:
         for ours in reading.feed(event):
@@ -150,66 +161,67 @@ class Reading:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._usage: dict[str, int] = {}
-        self._blocks: dict[int, Any] = {}
+        self._blocks: dict[int, Json] = {}
         self._arguments: dict[int, str] = {}
-        self._reason: str | None = None
+        self._reason = ""
         self._refusal = ""
         self._tools = False
 
-    def feed(self, event: Any) -> Iterator[ModelEvent]:
-        """The events to pass on for one event of the SDK.
+    def feed(self, event: Json) -> Iterator[ModelEvent]:
+        """The events to pass on for one event of the service.
 
         Raises:
             ProviderError: The message ended badly.
         """
-        handler = HANDLERS.get(event.type)
+        handler = HANDLERS.get(event["type"])
         return handler(self, event) if handler else iter(())
 
-    def started(self, event: Any) -> Iterator[ModelEvent]:
+    def started(self, event: Json) -> Iterator[ModelEvent]:
         """The message begins; its input is counted."""
-        self._count(event.message.usage)
+        self._count(event["message"].get("usage"))
         return iter(())
 
-    def block_started(self, event: Any) -> Iterator[ModelEvent]:
+    def block_started(self, event: Json) -> Iterator[ModelEvent]:
         """A block of text, reasoning or a tool call begins."""
-        block = event.content_block
-        self._blocks[event.index] = block
-        if block.type == "text":
-            yield TextDelta(text_of(block.text))
+        block = event["content_block"]
+        self._blocks[event["index"]] = block
+        if block["type"] == "text":
+            yield TextDelta(text_of(block.get("text")))
         else:
-            yield Thinking(len(text_of(getattr(block, "thinking", None))))
+            yield Thinking(len(text_of(block.get("thinking"))))
 
-    def block_delta(self, event: Any) -> Iterator[ModelEvent]:
+    def block_delta(self, event: Json) -> Iterator[ModelEvent]:
         """A piece of the block."""
-        delta = event.delta
-        match delta.type:
+        delta = event["delta"]
+        match delta["type"]:
             case "text_delta":
-                yield TextDelta(text_of(delta.text))
+                yield TextDelta(text_of(delta["text"]))
             case "thinking_delta":
-                yield Thinking(len(text_of(delta.thinking)))
+                yield Thinking(len(text_of(delta["thinking"])))
             case "input_json_delta":
-                index = event.index
-                pieces = self._arguments.get(index, "") + text_of(delta.partial_json)
+                index = event["index"]
+                pieces = self._arguments.get(index, "") + text_of(delta["partial_json"])
                 self._arguments[index] = pieces
                 yield Thinking()
 
-    def block_stopped(self, event: Any) -> Iterator[ModelEvent]:
+    def block_stopped(self, event: Json) -> Iterator[ModelEvent]:
         """The block is complete."""
-        block = self._blocks.pop(event.index, None)
-        if block is not None and block.type == "tool_use":
+        block = self._blocks.pop(event["index"], None)
+        if block is not None and block["type"] == "tool_use":
             self._tools = True
-            arguments = self._arguments.pop(event.index, "") or "{}"
-            yield ToolCalled(ToolCall(text_of(block.id), text_of(block.name), arguments))
+            arguments = self._arguments.pop(event["index"], "")
+            yield ToolCalled(tool_call(block["id"], block["name"], arguments))
 
-    def changed(self, event: Any) -> Iterator[ModelEvent]:
+    def changed(self, event: Json) -> Iterator[ModelEvent]:
         """The message's reason to stop, and its final counts."""
-        self._reason = text_of(event.delta.stop_reason) or self._reason
-        details = getattr(event.delta, "stop_details", None)
-        self._refusal = text_of(getattr(details, "explanation", None)) or self._refusal
-        self._count(event.usage)
+        delta = event["delta"]
+        self._reason = text_of(delta.get("stop_reason")) or self._reason
+        details = delta.get("stop_details") or {}
+        self._refusal = text_of(details.get("explanation")) or self._refusal
+        self._count(event.get("usage"))
         return iter(())
 
-    def stopped(self, event: Any) -> Iterator[ModelEvent]:
+    def stopped(self, event: Json) -> Iterator[ModelEvent]:
         """The message is whole."""
         yield self._counted()
         reason = STOP.get(self._reason or "end_turn", EndReason.COMPLETE)
@@ -219,13 +231,13 @@ class Reading:
             raise reason
         yield TurnEnded(EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE)
 
-    def _count(self, usage: Any) -> None:
-        names = ("input_tokens", "output_tokens")
-        cache = ("cache_read_input_tokens", "cache_creation_input_tokens")
-        for name in names + cache:
+    def _count(self, usage: Json | None) -> None:
+        for name in _COUNTS:
             self._usage[name] = count(usage, name) or self._usage.get(name, 0)
-        thinking = count(getattr(usage, "output_tokens_details", None), "thinking_tokens")
-        self._usage["thinking_tokens"] = thinking or self._usage.get("thinking_tokens", 0)
+        details = (usage or {}).get("output_tokens_details")
+        self._usage["thinking_tokens"] = count(details, "thinking_tokens") or self._usage.get(
+            "thinking_tokens", 0
+        )
 
     def _counted(self) -> Usage:
         counts = self._usage
@@ -240,7 +252,7 @@ class Reading:
         )
 
 
-HANDLERS: Mapping[str, Callable[[Reading, Any], Iterator[ModelEvent]]] = {
+HANDLERS: Mapping[str, Callable[[Reading, Json], Iterator[ModelEvent]]] = {
     "message_start": Reading.started,
     "content_block_start": Reading.block_started,
     "content_block_delta": Reading.block_delta,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
 
 import anthropic
 
@@ -91,14 +91,7 @@ def _status(exception: anthropic.APIStatusError, call: Call) -> Failure:
 
 
 def _said(exception: anthropic.APIStatusError) -> Said:
-    body: Any = exception.body
-    error = body.get("error", body) if isinstance(body, Mapping) else {}
-    if not isinstance(error, Mapping):
-        error = {}
-    text, kind = error.get("message"), error.get("type")
-    return Said(
-        text if isinstance(text, str) else "",
-        exception.error_code or "",
-        kind if isinstance(kind, str) else "",
-        exception.response.headers,
-    )
+    body = exception.body
+    error = body.get("error", body) if isinstance(body, Mapping) else None
+    said = Said.of(error, exception.response.headers)
+    return replace(said, code=exception.error_code or said.code)

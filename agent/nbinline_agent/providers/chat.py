@@ -15,7 +15,6 @@ import anyio
 import anyio.to_thread
 import httpx2
 from openai import AsyncOpenAI, AsyncStream, omit
-from openai.types.chat import ChatCompletionChunk
 
 from nbinline_agent.errors import (
     BadAnswer,
@@ -31,7 +30,6 @@ from nbinline_agent.messages import (
     ModelRequest,
     TextDelta,
     Thinking,
-    ToolCall,
     ToolCalled,
     TurnEnded,
     Usage,
@@ -41,7 +39,14 @@ from nbinline_agent.providers.failures import Call, Said, refusal_message
 from nbinline_agent.providers.http import address, open_http
 from nbinline_agent.providers.openai_errors import explain, named_failure
 from nbinline_agent.providers.retry import Failed, RetryPolicy
-from nbinline_agent.providers.streaming import SdkStream, StreamingProvider, count, text_of
+from nbinline_agent.providers.streaming import (
+    Json,
+    SdkStream,
+    StreamingProvider,
+    count,
+    text_of,
+    tool_call,
+)
 
 USAGE_PATIENCE = 5.0
 """Seconds to wait for the usage behind the end of an answer."""
@@ -101,10 +106,10 @@ async def open_chat(
     async with await anyio.to_thread.run_sync(build) as client:
 
         async def start(request: ModelRequest) -> Completion:
-            stream: AsyncStream[ChatCompletionChunk] = await client.chat.completions.create(
-                **_body(request), stream=True
-            )
-            return Completion(stream)
+            create = client.chat.completions.with_raw_response.create
+            response = await create(**_body(request), stream=True)
+            # As plain JSON: making the SDK's objects costs more than all the rest of an event.
+            return Completion(response.parse(to=AsyncStream[object]))
 
         yield StreamingProvider(
             start=start,
@@ -176,34 +181,31 @@ class Reading:
     def __init__(self, call: Call) -> None:
         self.finish: str | None = None
         self._call = call
-        self.usage: Any = None
+        self.usage: Json | None = None
         self._refusal = ""
         self._calls: list[_PartialCall] = []
         self._places: dict[object, _PartialCall] = {}
 
-    def feed(self, chunk: Any) -> Iterator[ModelEvent]:
+    def feed(self, chunk: Json) -> Iterator[ModelEvent]:
         """The events to pass on for one chunk.
 
         Raises:
             Failed: The service reports an error inside the stream.
         """
         self.late(chunk)
-        for choice in chunk.choices[:1]:
-            if choice.delta is not None:
-                yield from self._delta(choice.delta)
-            self.finish = text_of(choice.finish_reason) or self.finish
+        for choice in chunk["choices"][:1]:
+            yield from self._delta(choice.get("delta") or {})
+            self.finish = text_of(choice.get("finish_reason")) or self.finish
 
-    def late(self, chunk: Any) -> None:
-        """Take the usage, which most servers send in a last chunk without choices."""
-        if getattr(chunk, "object", None) == "error":
-            code = getattr(chunk, "code", None)
-            raise Failed(
-                named_failure(
-                    Said(text_of(getattr(chunk, "message", "")), "" if code is None else str(code)),
-                    self._call,
-                )
-            )
-        self.usage = getattr(chunk, "usage", None) or self.usage
+    def late(self, chunk: Json) -> None:
+        """Take the usage, which most servers send in a last chunk without choices.
+
+        Raises:
+            Failed: The service reports an error inside the stream.
+        """
+        if chunk.get("object") == "error":
+            raise Failed(named_failure(Said.of(chunk), self._call))
+        self.usage = chunk.get("usage") or self.usage
 
     def end(self, *, done: bool) -> Iterator[ModelEvent]:
         """The events behind the last chunk.
@@ -224,30 +226,27 @@ class Reading:
         if self._refusal:
             raise Refused(refusal_message(self._refusal, self._call))
         for partial in self._calls:
-            yield ToolCalled(ToolCall(partial.call_id, partial.name, partial.arguments or "{}"))
+            yield ToolCalled(tool_call(partial.call_id, partial.name, partial.arguments))
         yield TurnEnded(EndReason.TOOL_CALLS if self._calls else EndReason.COMPLETE)
 
-    def _delta(self, delta: Any) -> Iterator[ModelEvent]:
+    def _delta(self, delta: Json) -> Iterator[ModelEvent]:
         # vLLM and LiteLLM say `reasoning_content`, Ollama and OpenRouter `reasoning`.
-        thought = text_of(getattr(delta, "reasoning_content", None)) or text_of(
-            getattr(delta, "reasoning", None)
-        )
+        thought = text_of(delta.get("reasoning_content")) or text_of(delta.get("reasoning"))
         if thought:
             yield Thinking(len(thought))
-        if text := text_of(delta.content):
+        if text := text_of(delta.get("content")):
             yield TextDelta(text)
-        if refusal := text_of(getattr(delta, "refusal", None)):
+        if refusal := text_of(delta.get("refusal")):
             self._refusal += refusal
             yield Thinking()
-        for piece in delta.tool_calls or ():
+        for piece in delta.get("tool_calls") or ():
             self._tool(piece)
             yield Thinking()
 
-    def _tool(self, piece: Any) -> None:
-        function = piece.function
-        name = text_of(getattr(function, "name", None))
-        call_id = text_of(getattr(piece, "id", None))
-        place = getattr(piece, "index", None)
+    def _tool(self, piece: Json) -> None:
+        function = piece.get("function") or {}
+        name, call_id = text_of(function.get("name")), text_of(piece.get("id"))
+        place = piece.get("index")
         known = self._places.get(place)
         # Some servers send every whole call under one index, or under none.
         if known is None or (name and call_id and call_id != known.call_id):
@@ -256,13 +255,13 @@ class Reading:
             self._places[place] = known
         elif name and not known.name:
             known.name = name
-        known.arguments += text_of(getattr(function, "arguments", None))
+        known.arguments += text_of(function.get("arguments"))
 
 
-class Completion(SdkStream[ChatCompletionChunk]):
+class Completion(SdkStream[Json]):
     """The stream of one completion."""
 
-    def __init__(self, stream: AsyncStream[ChatCompletionChunk]) -> None:
+    def __init__(self, stream: AsyncStream[object]) -> None:
         super().__init__(stream, stream.close)
         self.tail = _Tail(stream.response.stream)
         stream.response.stream = self.tail
@@ -289,10 +288,10 @@ class _Tail(httpx2.AsyncByteStream):
         return self._last.rstrip().endswith(b"[DONE]")
 
 
-def _usage(usage: Any) -> Usage:
+def _usage(usage: Json) -> Usage:
     return Usage(
         count(usage, "prompt_tokens"),
         count(usage, "completion_tokens"),
-        count(getattr(usage, "prompt_tokens_details", None), "cached_tokens"),
-        count(getattr(usage, "completion_tokens_details", None), "reasoning_tokens"),
+        count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        count(usage.get("completion_tokens_details"), "reasoning_tokens"),
     )

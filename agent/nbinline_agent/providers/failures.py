@@ -92,6 +92,19 @@ class Said:
     kind: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, error: object, headers: Mapping[str, str] | None = None) -> Said:
+        """Read an error object as all vendors write it; anything else says nothing."""
+        told = error if isinstance(error, Mapping) else {}
+        text = told.get("message") or told.get("detail")
+        code, kind = told.get("code"), told.get("type")
+        return cls(
+            text if isinstance(text, str) else "",
+            str(code) if isinstance(code, (str, int)) else "",
+            kind if isinstance(kind, str) else "",
+            headers or {},
+        )
+
     def names(self) -> set[str]:
         """Both machine-readable names."""
         return {self.code, self.kind} - {""}

@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio.to_thread
 from openai import AsyncOpenAI, AsyncStream, omit
-from openai.types.responses import ResponseStreamEvent
 
 from nbinline_agent.errors import BadAnswer, ContentFiltered, OutputTruncated, Refused
 from nbinline_agent.messages import (
@@ -17,7 +16,6 @@ from nbinline_agent.messages import (
     ModelRequest,
     TextDelta,
     Thinking,
-    ToolCall,
     ToolCalled,
     TurnEnded,
     Usage,
@@ -27,7 +25,14 @@ from nbinline_agent.providers.failures import Call, Said, refusal_message
 from nbinline_agent.providers.http import address, open_http
 from nbinline_agent.providers.openai_errors import explain, named_failure
 from nbinline_agent.providers.retry import Failed, RetryPolicy
-from nbinline_agent.providers.streaming import SdkStream, StreamingProvider, count, text_of
+from nbinline_agent.providers.streaming import (
+    Json,
+    SdkStream,
+    StreamingProvider,
+    count,
+    text_of,
+    tool_call,
+)
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -57,10 +62,11 @@ async def open_openai(
     # Reading the certificates of this machine blocks.
     async with await anyio.to_thread.run_sync(build) as client:
 
-        async def start(request: ModelRequest) -> SdkStream[ResponseStreamEvent]:
-            stream: AsyncStream[ResponseStreamEvent] = await client.responses.create(
-                **_body(request), stream=True
-            )
+        async def start(request: ModelRequest) -> SdkStream[Json]:
+            create = client.responses.with_raw_response.create
+            response = await create(**_body(request), stream=True)
+            # As plain JSON: making the SDK's objects costs more than all the rest of an event.
+            stream = response.parse(to=AsyncStream[object])
             return SdkStream(stream, stream.close)
 
         yield StreamingProvider(
@@ -100,9 +106,7 @@ def _body(request: ModelRequest) -> dict[str, Any]:
     }
 
 
-async def _read(
-    stream: SdkStream[ResponseStreamEvent], call: Call
-) -> AsyncGenerator[ModelEvent, None]:
+async def _read(stream: SdkStream[Json], call: Call) -> AsyncGenerator[ModelEvent, None]:
     reading = Reading(call)
     async for event in stream:
         for ours in reading.feed(event):
@@ -118,76 +122,72 @@ class Reading:
         self._refusal = ""
         self._tools = False
 
-    def feed(self, event: Any) -> Iterator[ModelEvent]:
-        """The events to pass on for one event of the SDK.
+    def feed(self, event: Json) -> Iterator[ModelEvent]:
+        """The events to pass on for one event of the service.
 
         Raises:
             ProviderError: The response ended badly.
             Failed: The service reports an error.
         """
-        handler = HANDLERS.get(event.type)
+        handler = HANDLERS.get(event["type"])
         return handler(self, event) if handler else iter(())
 
-    def text(self, event: Any) -> Iterator[ModelEvent]:
+    def text(self, event: Json) -> Iterator[ModelEvent]:
         """A piece of the answer."""
-        self._parts.add((event.item_id, event.content_index))
-        yield TextDelta(text_of(event.delta))
+        self._parts.add((event["item_id"], event["content_index"]))
+        yield TextDelta(text_of(event["delta"]))
 
-    def text_done(self, event: Any) -> Iterator[ModelEvent]:
+    def text_done(self, event: Json) -> Iterator[ModelEvent]:
         """The whole part; some gateways send it without its pieces."""
-        if (event.item_id, event.content_index) not in self._parts:
-            yield TextDelta(text_of(event.text))
+        if (event["item_id"], event["content_index"]) not in self._parts:
+            yield TextDelta(text_of(event["text"]))
 
-    def thinking(self, event: Any) -> Iterator[ModelEvent]:
+    def thinking(self, event: Json) -> Iterator[ModelEvent]:
         """A piece of reasoning, or of its summary."""
-        yield Thinking(len(text_of(event.delta)))
+        yield Thinking(len(text_of(event["delta"])))
 
-    def working(self, event: Any) -> Iterator[ModelEvent]:
+    def working(self, event: Json) -> Iterator[ModelEvent]:
         """A sign of life without text."""
         yield Thinking()
 
-    def refused(self, event: Any) -> Iterator[ModelEvent]:
+    def refused(self, event: Json) -> Iterator[ModelEvent]:
         """A piece of a refusal."""
-        self._refusal += text_of(event.delta)
+        self._refusal += text_of(event["delta"])
         yield Thinking()
 
-    def item_added(self, event: Any) -> Iterator[ModelEvent]:
+    def item_added(self, event: Json) -> Iterator[ModelEvent]:
         """Reasoning and tool calls are announced; either may take minutes without a word."""
-        if event.item.type in {"reasoning", "function_call"}:
+        if event["item"]["type"] in {"reasoning", "function_call"}:
             yield Thinking()
 
-    def item_done(self, event: Any) -> Iterator[ModelEvent]:
+    def item_done(self, event: Json) -> Iterator[ModelEvent]:
         """A tool call is complete."""
-        item = event.item
-        if item.type == "function_call":
+        item = event["item"]
+        if item["type"] == "function_call":
             self._tools = True
-            yield ToolCalled(
-                ToolCall(text_of(item.call_id), text_of(item.name), text_of(item.arguments) or "{}")
-            )
+            yield ToolCalled(tool_call(item["call_id"], item["name"], item["arguments"]))
 
-    def completed(self, event: Any) -> Iterator[ModelEvent]:
+    def completed(self, event: Json) -> Iterator[ModelEvent]:
         """The response is whole."""
-        yield from _usage(event.response)
+        yield from _usage(event["response"])
         if self._refusal:
             raise Refused(refusal_message(self._refusal, self._call))
         yield TurnEnded(EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE)
 
-    def incomplete(self, event: Any) -> Iterator[ModelEvent]:
+    def incomplete(self, event: Json) -> Iterator[ModelEvent]:
         """The response was cut."""
-        yield from _usage(event.response)
-        details = event.response.incomplete_details
-        raise INCOMPLETE.get(details.reason if details else None, BadAnswer)()
+        yield from _usage(event["response"])
+        details = event["response"].get("incomplete_details") or {}
+        raise INCOMPLETE.get(details.get("reason"), BadAnswer)
 
-    def failed(self, event: Any) -> Iterator[ModelEvent]:
+    def failed(self, event: Json) -> Iterator[ModelEvent]:
         """The response failed at the service."""
-        yield from _usage(event.response)
-        error = event.response.error
-        said = Said(error.message or "", error.code or "", error.type or "") if error else Said()
-        raise Failed(named_failure(said, self._call))
+        yield from _usage(event["response"])
+        raise Failed(named_failure(Said.of(event["response"].get("error")), self._call))
 
-    def error(self, event: Any) -> Iterator[ModelEvent]:
+    def error(self, event: Json) -> Iterator[ModelEvent]:
         """The stream reports an error."""
-        raise Failed(named_failure(Said(event.message or "", event.code or ""), self._call))
+        raise Failed(named_failure(Said.of({**event, "type": None}), self._call))
         yield
 
 
@@ -200,7 +200,7 @@ INCOMPLETE: Mapping[str | None, type[BadAnswer | OutputTruncated | ContentFilter
 }
 """Why a response was cut."""
 
-HANDLERS: Mapping[str, Callable[[Reading, Any], Iterator[ModelEvent]]] = {
+HANDLERS: Mapping[str, Callable[[Reading, Json], Iterator[ModelEvent]]] = {
     "response.output_text.delta": Reading.text,
     "response.output_text.done": Reading.text_done,
     "response.refusal.delta": Reading.refused,
@@ -218,14 +218,12 @@ HANDLERS: Mapping[str, Callable[[Reading, Any], Iterator[ModelEvent]]] = {
 """What is done for an event."""
 
 
-def _usage(response: Any) -> Iterator[ModelEvent]:
-    usage = response.usage
-    if usage is not None:
-        details_in = getattr(usage, "input_tokens_details", None)
-        details_out = getattr(usage, "output_tokens_details", None)
+def _usage(response: Json) -> Iterator[ModelEvent]:
+    usage = response.get("usage")
+    if usage:
         yield Usage(
             count(usage, "input_tokens"),
             count(usage, "output_tokens"),
-            count(details_in, "cached_tokens"),
-            count(details_out, "reasoning_tokens"),
+            count(usage.get("input_tokens_details"), "cached_tokens"),
+            count(usage.get("output_tokens_details"), "reasoning_tokens"),
         )

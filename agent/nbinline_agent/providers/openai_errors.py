@@ -125,18 +125,6 @@ def _status(exception: openai.APIStatusError, call: Call) -> Failure:
 
 
 def _said(exception: openai.APIError) -> Said:
-    body = exception.body
-    text = exception.message
-    headers: Mapping[str, str] = {}
-    if isinstance(body, Mapping):
-        text = body.get("message") or body.get("detail") or ""
-    if isinstance(exception, openai.APIStatusError):
-        headers = exception.response.headers
-        if not isinstance(body, Mapping):
-            text = ""  # an error page, not a message
-    return Said(
-        text if isinstance(text, str) else "",
-        str(exception.code or ""),
-        str(exception.type or ""),
-        headers,
-    )
+    headers = exception.response.headers if isinstance(exception, openai.APIStatusError) else None
+    # A body that is no JSON is an error page, not a message.
+    return Said.of(exception.body, headers)

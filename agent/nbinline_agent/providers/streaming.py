@@ -16,6 +16,7 @@ from nbinline_agent.messages import (
     Retrying,
     TextDelta,
     Thinking,
+    ToolCall,
     ToolCalled,
     TurnEnded,
 )
@@ -33,6 +34,9 @@ from nbinline_agent.providers.retry import Failed, Failure, RetryPolicy
 Event = TypeVar("Event")
 Stream = TypeVar("Stream", bound="SdkStream[Any]")
 
+Json = dict[str, Any]
+"""An event as the SDK reads it off the wire; reading a mangled one raises ``UNREADABLE``."""
+
 _READ_OUT = 0.1  # seconds
 
 
@@ -44,7 +48,7 @@ class SdkStream(Generic[Event]):
         close: Closes its response.
     """
 
-    def __init__(self, stream: AsyncIterator[Event], close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, stream: AsyncIterator[Any], close: Callable[[], Awaitable[None]]) -> None:
         self._stream = stream
         self._close = close
 
@@ -53,7 +57,8 @@ class SdkStream(Generic[Event]):
 
     async def __anext__(self) -> Event:
         # Not by way of the SDK's `__aiter__`, which makes one more generator that nobody closes.
-        return await self._stream.__anext__()
+        event: Event = await self._stream.__anext__()
+        return event
 
     async def __aenter__(self) -> Self:
         return self
@@ -166,8 +171,9 @@ class StreamingProvider(Generic[Stream]):
     async def _next(
         self, events: AsyncGenerator[ModelEvent, None], seconds: float, call: Call
     ) -> ModelEvent | None:
+        # A bare scope: `fail_after` costs as much again as all the rest here, per event.
         try:
-            with anyio.fail_after(seconds):
+            with anyio.CancelScope(deadline=anyio.current_time() + seconds):
                 return await anext(events, None)
         except ProviderError as error:
             raise Failed(Failure(error)) from None
@@ -175,6 +181,7 @@ class StreamingProvider(Generic[Stream]):
             raise
         except Exception as exception:
             raise self._failed(exception, call, seconds, opened=True) from None
+        raise Failed(timed_out(call, seconds=seconds))
 
     def _failed(
         self, exception: Exception, call: Call, seconds: float, *, opened: bool
@@ -231,7 +238,16 @@ def text_of(value: object) -> str:
     return value
 
 
-def count(owner: object, name: str) -> int:
+def count(usage: object, name: str) -> int:
     """A number of tokens, 0 where a service says none."""
-    value = getattr(owner, name, None)
+    value = usage.get(name) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def tool_call(call_id: object, name: object, arguments: object) -> ToolCall:
+    """A complete call; no arguments count as an empty object.
+
+    Raises:
+        TypeError: Part of it is not a text.
+    """
+    return ToolCall(text_of(call_id), text_of(name), text_of(arguments) or "{}")
