@@ -226,10 +226,7 @@ def test_the_doctor_exits_with_one_and_names_what_the_real_configuration_says(tm
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "jupyter_server_config.py").write_text(
         "c.YDocExtension.disable_rtc = True\nc.SQLiteYStore.document_ttl = 5\n"
-    )
-    (tmp_path / "config" / "jupyter_server_config.d").mkdir()
-    (tmp_path / "config" / "jupyter_server_config.d" / "x.json").write_text(
-        '{"ServerApp": {"jpserver_extensions": {"jupyter_server_fileid": false}}}'
+        "c.ServerApp.jpserver_extensions = {'jupyter_server_fileid': False}\n"
     )
     (tmp_path / "config" / "jupyter_lab_config.py").write_text("raise SystemError('broken')")
     ended = run(tmp_path, "doctor", "--json")
