@@ -109,7 +109,7 @@ async def test_messages(vendor: Vendor) -> None:
     assert record["path"] == "/v1/messages"
     assert record["body"] == {
         "model": "claude-sonnet-5-5",
-        "max_tokens": 32_000,
+        "max_tokens": 64_000,
         "stream": True,
         "system": [
             {"type": "text", "text": "Be brief.", **marked},

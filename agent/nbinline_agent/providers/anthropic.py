@@ -38,6 +38,8 @@ from nbinline_agent.providers.streaming import (
 
 BASE_URL = "https://api.anthropic.com"
 
+_SMALLEST_LIMIT = 8_192  # the service wants a number, and every model takes this one
+
 _COUNTS = (
     "input_tokens",
     "output_tokens",
@@ -106,7 +108,7 @@ async def open_anthropic(
 
 def _body(request: ModelRequest) -> dict[str, Any]:
     model = catalog.model("anthropic_api", request.model)
-    limit = request.max_output_tokens or model.limits.default_output_tokens
+    limit = request.max_output_tokens or model.limits.default_output_tokens or _SMALLEST_LIMIT
     return {
         "model": request.model,
         "max_tokens": limit,

@@ -24,14 +24,14 @@ class ModelLimits:
         images: Whether it takes images.
         chars_per_token: Estimate for English text and code; on the low side, so that a context
             that is estimated to fit does fit.
-        default_output_tokens: Output asked for where the service wants a number.
+        default_output_tokens: Output to ask for, thinking included; None leaves it to the service.
     """
 
     context_tokens: int | None = None
     max_output_tokens: int | None = None
     images: bool = False
     chars_per_token: float = 3.0
-    default_output_tokens: int = 4_096
+    default_output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +128,11 @@ class Connection:
 _FIVE = ("low", "medium", "high", "xhigh", "max")
 
 # 922,000 of the window may be input.
-_GPT_6 = ModelLimits(1_050_000, 128_000, images=True, default_output_tokens=32_000)
+_GPT_6 = ModelLimits(1_050_000, 128_000, images=True)
 
 # The tokenizer of the current generation makes about 30 % more tokens of a text than before.
 _CLAUDE = ModelLimits(
-    1_000_000, 128_000, images=True, chars_per_token=2.5, default_output_tokens=32_000
+    1_000_000, 128_000, images=True, chars_per_token=2.5, default_output_tokens=64_000
 )
 _HAIKU_4_5 = ModelLimits(200_000, 64_000, images=True, default_output_tokens=32_000)
 
