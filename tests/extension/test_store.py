@@ -252,7 +252,7 @@ class TestOneFile:
 
 
 class TestGrowth:
-    async def test_a_long_answer_in_many_deltas_stays_small(self, database):
+    def test_a_long_answer_in_many_deltas_stays_small(self, database):
         """17 kB in 2,000 deltas, written at 60 a second, each as an update of its own."""
         connection = tables.open_database(database)
         doc = Doc()
