@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import anyio
 import anyio.from_thread
-import anyio.to_thread
-from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
+import anyio.lowlevel
 from nbinline_agent.errors import JournalUnavailable
 from nbinline_agent.ids import RunId
 
@@ -52,7 +52,7 @@ class GroupWriter:
     up after ``PATIENCE``.
 
     Args:
-        connection: The open journal; closed when ``serve`` ends.
+        connection: The open journal; closed at the end.
         replace: Called in the writing thread with a damaged connection; returns a fresh one.
     """
 
@@ -65,20 +65,15 @@ class GroupWriter:
         self._replace = replace
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
-        self._thread = anyio.CancelScope(shield=True)
         self._ended = anyio.Event()
+        self._loop = anyio.lowlevel.current_token()
 
-    async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Run the thread until ``aclose``, also when all around is cancelled."""
-        task_status.started()
-        try:
-            with self._thread:
-                limiter = anyio.CapacityLimiter(1)
-                await anyio.to_thread.run_sync(self._serve, limiter=limiter, abandon_on_cancel=True)
-        finally:
-            self._ended.set()
+    async def __aenter__(self) -> Self:
+        """Start the thread. It is no worker of the loop, so a dead disk cannot hold the loop up."""
+        threading.Thread(target=self._serve, name="nbinline-journal", daemon=True).start()
+        return self
 
-    async def aclose(self) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         """Take nothing more, wait until the rest is written and the connection is closed.
 
         After ``PATIENCE`` the thread is left to itself, for a disk that does not answer.
@@ -87,7 +82,6 @@ class GroupWriter:
         self._jobs.put(None)
         with anyio.move_on_after(PATIENCE, shield=True):
             await self._ended.wait()
-        self._thread.cancel()
 
     async def write(self, work: Callable[[sqlite3.Connection], T], *, alone: bool = False) -> T:
         """Do ``work`` in the next transaction (or, ``alone``, outside of any), and wait for it.
@@ -120,16 +114,19 @@ class GroupWriter:
             raise JournalUnavailable("The disk that holds the journal does not answer.")
 
     def _serve(self) -> None:
-        try:
-            open_ended = True
-            while open_ended:
-                group, open_ended = self._gather()
-                for part in _parts(group):
-                    self._write(part)
-                if group:
-                    anyio.from_thread.run_sync(_wake, group)
-        finally:
-            self._connection.close()
+        # The loop may be gone when the thread was left to itself.
+        with contextlib.suppress(anyio.RunFinishedError):
+            try:
+                open_ended = True
+                while open_ended:
+                    group, open_ended = self._gather()
+                    for part in _parts(group):
+                        self._write(part)
+                    if group:
+                        anyio.from_thread.run_sync(_wake, group, token=self._loop)
+            finally:
+                self._connection.close()
+                anyio.from_thread.run_sync(self._ended.set, token=self._loop)
 
     def _gather(self) -> tuple[list[_Job], bool]:
         first = self._jobs.get()

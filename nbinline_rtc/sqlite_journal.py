@@ -19,13 +19,11 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
 import structlog
-from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
 from nbinline_agent.errors import JournalUnavailable
 from nbinline_agent.ids import CellId, FileId, NotebookPath, RunId
 from nbinline_agent.journal import EventPage, RunRecord, UnfinishedRun
@@ -304,14 +302,16 @@ class SqliteJournal:
                 _log.warning("journal maintenance failed", reason=error.message)
             await anyio.sleep(interval)
 
-    async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Write what is submitted until ``aclose``."""
-        await self._writer.serve(task_status=task_status)
+    async def __aenter__(self) -> Self:
+        """Start writing."""
+        await self._writer.__aenter__()
+        return self
 
-    async def aclose(self) -> None:
-        """Write the rest and close the file; at most ``PATIENCE`` seconds."""
-        await anyio.to_thread.run_sync(self._reader.close)
-        await self._writer.aclose()
+    async def __aexit__(self, *exc_info: object) -> None:
+        """Write the rest and close the file."""
+        with anyio.move_on_after(PATIENCE, shield=True):
+            await self._reader.aclose()
+        await self._writer.__aexit__(*exc_info)
 
     async def _read(self, query: Query[T]) -> T:
         try:
@@ -348,15 +348,18 @@ class _Reader:
     async def ask(self, query: Query[T]) -> T:
         return await anyio.to_thread.run_sync(self._ask, query, limiter=self._limiter)
 
+    async def aclose(self) -> None:
+        await anyio.to_thread.run_sync(self._close, limiter=self._limiter)
+
     def _ask(self, query: Query[T]) -> T:
         if self._generation != self._file.generation:
-            self.close()
+            self._close()
         if self._connection is None:
             self._generation = self._file.generation
             self._connection = tables.connect_to_read(self._file.slot.database)
         return query(self._connection)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -414,14 +417,16 @@ async def open_journal(
             opened = await anyio.to_thread.run_sync(own, abandon_on_cancel=True)
         if opened is None:
             raise JournalUnavailable("The disk that holds the journal does not answer.")
-        journal = SqliteJournal(
-            *opened,
-            max_age_days=max_age_days,
-            max_bytes=max_bytes,
-            max_events_per_run=max_events_per_run,
-            clock=clock,
-        )
-        async with _serving(journal, maintenance):
+        async with (
+            SqliteJournal(
+                *opened,
+                max_age_days=max_age_days,
+                max_bytes=max_bytes,
+                max_events_per_run=max_events_per_run,
+                clock=clock,
+            ) as journal,
+            _maintained(journal, maintenance),
+        ):
             yield journal
     finally:
         if held is not None:
@@ -429,12 +434,11 @@ async def open_journal(
 
 
 @asynccontextmanager
-async def _serving(journal: SqliteJournal, maintenance: float | None) -> AsyncIterator[None]:
+async def _maintained(journal: SqliteJournal, interval: float | None) -> AsyncIterator[None]:
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        await tasks.start(journal.serve)
-        if maintenance is not None:
-            tasks.start_soon(journal.maintain, maintenance)
+        if interval is not None:
+            tasks.start_soon(journal.maintain, interval)
         try:
             yield
         except Exception as error:
@@ -442,7 +446,5 @@ async def _serving(journal: SqliteJournal, maintenance: float | None) -> AsyncIt
             failure = error
         finally:
             tasks.cancel_scope.cancel()
-            with anyio.move_on_after(2 * PATIENCE, shield=True):
-                await journal.aclose()
     if failure is not None:
         raise failure
