@@ -35,5 +35,9 @@ export default defineConfig(
       // Namespaces hold a class's options and private functions, as in JupyterLab.
       '@typescript-eslint/no-namespace': 'off'
     }
+  },
+  {
+    files: ['src/__tests__/**'],
+    rules: { 'jupyter/no-untranslated-string': 'off' }
   }
 );

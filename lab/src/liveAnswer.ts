@@ -14,10 +14,11 @@ import type { IMessageHandler, Message } from '@lumino/messaging';
 import { MessageLoop } from '@lumino/messaging';
 
 import { AgentCaret } from './agentCaret';
-import { BlockRenderer, ShownBlocks } from './blockRenderer';
+import { BlockRenderer } from './blockRenderer';
 import { MarkdownBlocks } from './markdownBlocks';
 import type { IBlock } from './markdownBlocks';
 import type { IAgentPresence } from './presence';
+import { ShownBlocks } from './shownBlocks';
 
 /** At least this long between the ends and starts of renderings (ms). */
 const MIN_PAUSE = 40;
@@ -26,7 +27,7 @@ const MIN_PAUSE = 40;
 const PACE = 3;
 
 /** Work is handed back to the page after this long (ms). */
-const SLICE = 12;
+const SLICE = 16;
 
 /** A mime type without a language: nothing to highlight in an editor nobody sees. */
 const PLAIN = 'text/plain';
@@ -76,6 +77,9 @@ export class LiveAnswer implements IDisposable {
       return;
     }
     this._active = true;
+    if (this._cell.isAttached) {
+      this._rendering();
+    }
     this._height.observe(this._host);
     this._cell.addClass(ACTIVE_CLASS);
     this._host.dataset.nbinlineWaiting = this._trans.__(
@@ -204,6 +208,8 @@ export class LiveAnswer implements IDisposable {
       await this._show(clock);
     } catch (reason) {
       console.error('Failed to render a running answer', reason);
+      this._renderer?.dispose();
+      this._renderer = null;
     } finally {
       this._passing = false;
       this._notBefore =
@@ -261,18 +267,26 @@ export class LiveAnswer implements IDisposable {
     if (!plan) {
       return;
     }
+    const renderer = this._rendering();
+    let { from: index } = plan;
     let replaced = plan.to - plan.from;
-    let index = plan.from;
+    let left = plan.blocks.length;
     for (const block of plan.blocks) {
-      const nodes = await this._rendering().render(block.markdown);
-      if (this._isDisposed || !this._cell.rendered) {
-        return;
+      await renderer.draw(block);
+      left--;
+      if (left > 0 && !clock.isOver()) {
+        continue;
       }
-      const last = index === plan.from + plan.blocks.length - 1;
-      const room = last ? replaced : Math.min(1, replaced);
-      shown.put(index, room, block, nodes);
-      replaced -= room;
-      index++;
+      for (const drawn of await renderer.take()) {
+        if (this._isDisposed || !this._cell.rendered) {
+          return;
+        }
+        const last = index === plan.from + plan.blocks.length - 1;
+        const room = last ? replaced : Math.min(1, replaced);
+        shown.put(index, room, drawn.block, drawn.nodes);
+        replaced -= room;
+        index++;
+      }
       if (shown === this._shown) {
         this._placeCaret();
       }
@@ -284,7 +298,19 @@ export class LiveAnswer implements IDisposable {
   }
 
   private _rendering(): BlockRenderer {
-    this._renderer ??= new BlockRenderer(this._cell, this._rendermime);
+    if (this._renderer === null) {
+      const renderer = new BlockRenderer(this._cell, this._rendermime);
+      this._renderer = renderer;
+      renderer.loadMath().then(
+        hadToLoad => {
+          if (hadToLoad && !this._isDisposed) {
+            this._shown.forgetMath();
+            this._schedule(true);
+          }
+        },
+        (reason: unknown) => console.warn('Formulas cannot be shown', reason)
+      );
+    }
     return this._renderer;
   }
 
@@ -385,13 +411,16 @@ export namespace LiveAnswer {
 
 /** Hands the thread back between pieces of work and adds up how long they took. */
 class Slices {
+  isOver(): boolean {
+    return performance.now() - this._began >= SLICE;
+  }
+
   /** Let the page draw and react if this slice has been long enough. */
   async breathe(): Promise<void> {
-    const now = performance.now();
-    if (now - this._began < SLICE) {
+    if (!this.isOver()) {
       return;
     }
-    this._sum += now - this._began;
+    this._sum += performance.now() - this._began;
     await new Promise<void>(resolve => {
       const { port1, port2 } = new MessageChannel();
       port1.onmessage = () => resolve();

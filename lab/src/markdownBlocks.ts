@@ -18,8 +18,6 @@ export interface IBlock {
   readonly markdown: string;
   /** Of which element of the previous block it is the next part. */
   readonly join: BlockJoin;
-  /** Number of the first item, when a long ordered list goes on in this block. */
-  readonly ordinal: number | null;
 }
 
 /** Lists and tables longer than this (UTF-16 units) are cut between items and rows. */
@@ -28,7 +26,7 @@ export const CHUNK_LENGTH = 2500;
 /** Blank lines inside an unclosed HTML element stop holding a block together here. */
 const HTML_LENGTH = 8000;
 
-const MARKER = /^([ \t]*)([-+*]|(\d{1,9})[.)])(?=[ \t]|\r?$)([ \t]*)/;
+const MARKER = /^([ \t]*)([-+*]|\d{1,9}[.)])(?=[ \t]|\r?$)([ \t]*)/;
 /** A line that is not complete yet and may still turn into a list item. */
 const MARKER_BEGUN = /^(?:[-+*]|\d{1,9}[.)]?)\r?$/;
 const FENCE = /^(`{3,}(?=[^`]*$)|~{3,})[ \t]*([^\s`]*)/;
@@ -79,15 +77,13 @@ interface IEntry {
   readonly fence: IFence | null;
   readonly opening: string;
   readonly marker: string;
-  readonly ordinal: number | null;
 }
 
 const FRESH: IEntry = {
   join: 'none',
   fence: null,
   opening: '',
-  marker: '',
-  ordinal: null
+  marker: ''
 };
 
 interface IScanned extends IBlock {
@@ -191,9 +187,7 @@ class Scan {
     this._kind = entry.join === 'none' ? 'new' : entry.join;
     this._fence = entry.fence;
     this._opening = entry.opening;
-    this._ordinal = entry.ordinal;
     this._marker = entry.marker;
-    this._items = 0;
     this._offsets = [];
     this._blank = false;
     this._previous = '';
@@ -214,7 +208,6 @@ class Scan {
         markdown: own,
         own,
         join: this._entry.join,
-        ordinal: this._entry.ordinal,
         entry: this._entry
       });
     }
@@ -271,8 +264,7 @@ class Scan {
         join: 'fence',
         fence,
         opening: this._opening,
-        marker: '',
-        ordinal: null
+        marker: ''
       });
     }
     return true;
@@ -370,7 +362,6 @@ class Scan {
       return false;
     }
     this._kind = 'list';
-    this._ordinal = marker[3] === undefined ? null : Number(marker[3]);
     this._marker = marker[2].slice(-1);
     this._item(marker);
     return true;
@@ -412,14 +403,13 @@ class Scan {
         join: 'list',
         fence: null,
         opening: '',
-        marker: kind,
-        ordinal: this._ordinal === null ? null : this._ordinal + this._items
+        marker: kind
       });
     }
-    this._item(marker, top);
+    this._item(marker);
   }
 
-  private _item(marker: RegExpExecArray, top = true): void {
+  private _item(marker: RegExpExecArray): void {
     const indent = columns(marker[1]);
     while (
       this._offsets.length > 0 &&
@@ -427,13 +417,10 @@ class Scan {
     ) {
       this._offsets.pop();
     }
-    const space = marker[4].length;
+    const space = marker[3].length;
     this._offsets.push(
       indent + marker[2].length + (space >= 1 && space <= 4 ? space : 1)
     );
-    if (top) {
-      this._items++;
-    }
   }
 
   private _continueTable(line: string): void {
@@ -442,8 +429,7 @@ class Scan {
         join: 'table',
         fence: null,
         opening: this._opening,
-        marker: '',
-        ordinal: null
+        marker: ''
       });
     }
   }
@@ -497,9 +483,7 @@ class Scan {
   private _fence: IFence | null = null;
   /** The fence's first line, or the table's header and delimiter row. */
   private _opening = '';
-  private _ordinal: number | null = null;
   private _marker = '';
-  private _items = 0;
   /** Content columns of the list items that are open. */
   private _offsets: number[] = [];
   private _blank = false;
