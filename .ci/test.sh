@@ -41,7 +41,6 @@ suite() {
   fi
 }
 
-mkdir -p build
 part "lint and types" bash .ci/lint.sh
 part "repository and contract" tests tests/test_repository.py tests/contract
 part "agent and properties" tests tests/agent tests/properties

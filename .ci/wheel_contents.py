@@ -18,7 +18,7 @@ NEEDED = (
     "etc/jupyter/jupyter_jupyter_server_ydoc_config.json",
     "licenses/LICENSE",
 )
-UNWANTED = ("tests/", "node_modules", ".yarn/", ".gguf", "__pycache__", "/.ci/")
+UNWANTED = ("tests/", "node_modules/", ".yarn/", ".gguf", "__pycache__", "/.ci/")
 
 
 def main(wheel: Path, sdist: Path) -> None:
@@ -39,7 +39,7 @@ def main(wheel: Path, sdist: Path) -> None:
         sys.exit(f"{wheel.name} holds the plugin twice: {plugin[0]}")
     with tarfile.open(sdist) as archive:
         inside = archive.getnames()
-    if stray := [name for name in inside if "node_modules" in name or ".gguf" in name]:
+    if stray := [name for name in inside if "node_modules/" in name or ".gguf" in name]:
         sys.exit(f"{sdist.name} holds {stray[:5]}")
     for path, limit in ((wheel, LIMITS["wheel"]), (sdist, LIMITS["sdist"])):
         if path.stat().st_size > limit:
