@@ -215,8 +215,16 @@ class TestStrangersGetNoCredentials:
         assert (await sent(vendor, "chat", conversation()))["ended"]
 
 
+async def test_a_newline_behind_a_key_is_not_sent(vendor: Vendor) -> None:
+    record = await sent(vendor, "openai", conversation(), api_key=f" {KEY}\n")
+    assert record["headers"]["Authorization"] == f"Bearer {KEY}"
+
+
 class TestAddresses:
-    @pytest.mark.parametrize("base_url", ["", "ftp://example.org", "example.org/v1"])
+    @pytest.mark.parametrize(
+        "base_url",
+        ["", "ftp://example.org", "example.org/v1", "http://", "https://:443", "http://a:port/v1"],
+    )
     async def test_that_are_none(self, base_url: str) -> None:
         with pytest.raises(NotConfigured):
             await open_provider("chat", base_url=base_url).__aenter__()

@@ -1,13 +1,15 @@
 """Streams under stress: any bytes, any cut, any moment of cancellation, every kind of trouble."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Generator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nbinline_agent.errors import ProviderError
@@ -83,7 +85,13 @@ async def outcome(provider: Provider, **script: Any) -> tuple[list[ModelEvent], 
     return events, ended.code
 
 
-any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+# Also what some programs take for the end of a line.
+any_text = st.text(
+    st.characters(exclude_categories=["Cs"])
+    | st.sampled_from("\r\n\x0b\x0c\x1c\x85\u2028\u2029\ufeff"),
+    min_size=1,
+    max_size=12,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,9 +107,10 @@ class TestBytes:
         @given(
             st.lists(any_text, min_size=1, max_size=8),
             st.lists(st.integers(1, 40), min_size=1, max_size=5),
+            st.booleans(),
         )
-        def check(pieces: list[str], chunks: list[int]) -> None:
-            request = request_for(deltas=pieces, chunks=chunks)
+        def check(pieces: list[str], chunks: list[int], crlf: bool) -> None:
+            request = request_for(deltas=pieces, chunks=chunks, crlf=crlf)
             events = anyio.from_thread.run(collect, provider, request)
             assert text_in(events) == "".join(pieces)
             assert [e.text for e in events if isinstance(e, TextDelta)] == pieces
@@ -225,7 +234,7 @@ class TestTrouble:
 
     async def test_nobody_listens(self, vendor: Vendor, kind: str) -> None:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        port = listener.extra(SocketAttribute.local_port)
         await listener.aclose()
         async with open_provider(
             kind,
@@ -239,9 +248,57 @@ class TestTrouble:
         assert code == "connect-failed"
         assert len(events) == 2
 
+    async def test_a_connection_that_is_never_taken(self, vendor: Vendor, kind: str) -> None:
+        with socket.socket() as listener, ExitStack() as stack:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            for _ in range(2):  # the queue is full
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(listener.getsockname())
+            port = listener.getsockname()[1]
+            timeouts = Timeouts(connect=0.3, silence=20, thinking=20)
+            async with open_provider(
+                kind, base_url=f"http://127.0.0.1:{port}", api_key=KEY, timeouts=timeouts
+            ) as provider:
+                started = anyio.current_time()
+                with pytest.raises(ProviderError, match="could be made in time") as raised:
+                    await collect(provider, request_for())
+                assert anyio.current_time() - started < 3
+        assert raised.value.code == "timed-out"
+
+    async def test_a_service_that_does_not_speak_tls(self, vendor: Vendor, kind: str) -> None:
+        async def answer(stream: SocketStream) -> None:
+            async with stream:
+                await stream.receive()
+                await stream.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        port = listener.extra(SocketAttribute.local_port)
+        async with listener, anyio.create_task_group() as group:
+            group.start_soon(listener.serve, answer)
+            async with open_provider(
+                kind,
+                base_url=f"https://127.0.0.1:{port}",
+                api_key=KEY,
+                retries=RetryPolicy(first=0.01),
+            ) as provider:
+                _, code = await outcome(provider)
+            group.cancel_scope.cancel()
+        assert code == "connect-failed"
+
+    async def test_a_key_no_header_can_carry(self, vendor: Vendor, kind: str) -> None:
+        async with open_provider(
+            kind, base_url=vendor.base_url(kind), api_key="sk-01234\n56789"
+        ) as provider:
+            with pytest.raises(ProviderError, match="no key has") as raised:
+                await collect(provider, request_for())
+        assert raised.value.code == "not-authenticated"
+        assert await vendor.requests() == []
+
     async def test_a_service_that_accepts_and_is_silent(self, vendor: Vendor, kind: str) -> None:
         async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
-            port = listener.extra(anyio.abc.SocketAttribute.local_port)
+            port = listener.extra(SocketAttribute.local_port)
             async with open_provider(
                 kind,
                 base_url=f"http://127.0.0.1:{port}",

@@ -26,6 +26,7 @@ or beforehand with ``POST /script``. Every key is optional::
                               ever (with ping: seconds between signs of life); break the
                               connection; end the response; send `bytes` (latin-1) and go on
     chunks: [1, 7]            cut the bytes of the answer into pieces of these sizes, in a cycle
+    crlf: false               end lines as Windows does
     times: n                  the trouble above holds for the first n requests with this `key`
     key: "…"                  see times; the script itself by default
 """

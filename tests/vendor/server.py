@@ -241,6 +241,8 @@ class Telling:
                 await self._send(self._wire.ping())
 
     async def _send(self, data: bytes) -> None:
+        if self._script.get("crlf"):
+            data = data.replace(b"\n", b"\r\n")
         if self._chunks is None:
             self._handler.write(data)
             await self._handler.flush()

@@ -63,8 +63,11 @@ def error_body(error: Json, wire: str) -> Json:
 
 def _sse(data: Json | str, event: str | None = None) -> bytes:
     head = f"event: {event}\n" if event else ""
-    body = data if isinstance(data, str) else json.dumps(data)
-    return f"{head}data: {body}\n\n".encode()
+    body = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    try:
+        return f"{head}data: {body}\n\n".encode()
+    except UnicodeEncodeError:  # half a character: only an escape can carry it
+        return f"{head}data: {json.dumps(data)}\n\n".encode()
 
 
 class ChatWire:

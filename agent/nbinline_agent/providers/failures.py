@@ -96,6 +96,8 @@ class Said:
     def of(cls, error: object, headers: Mapping[str, str] | None = None) -> Said:
         """Read an error object as all vendors write it; anything else says nothing."""
         told = error if isinstance(error, Mapping) else {}
+        if isinstance(error, str) and "<" not in error:
+            told = {"message": error}  # Ollama's way; with a tag it is an error page
         text = told.get("message") or told.get("detail")
         code, kind = told.get("code"), told.get("type")
         return cls(
@@ -120,9 +122,9 @@ class Call:
         key: Never quoted in a message.
     """
 
-    request: ModelRequest
+    request: ModelRequest = field(repr=False)
     address: str
-    key: str | None = None
+    key: str | None = field(default=None, repr=False)
 
     def quote(self, text: str) -> str:
         """A vendor's words as they may be shown: `` The service says: “…”``, or nothing."""
@@ -250,6 +252,8 @@ def transport_failure(exception: BaseException, call: Call, *, opened: bool) -> 
         )
     if isinstance(exception, httpx2.TooManyRedirects):
         return Failure(ConnectFailed(_redirected(call)))
+    if isinstance(exception, httpx2.LocalProtocolError) and not opened:
+        return unsendable_key()
     if opened:
         return Failure(BadAnswer(), again=True)
     return Failure(
@@ -261,9 +265,14 @@ def transport_failure(exception: BaseException, call: Call, *, opened: bool) -> 
     )
 
 
-def broken() -> Failure:
-    """An answer that cannot be read or stops without its end."""
-    return Failure(BadAnswer())
+def unsendable_key() -> Failure:
+    """A key that no header can carry: the only part of a request people put there."""
+    return Failure(
+        NotAuthenticated(
+            "The API key has characters that no key has, so it was not sent. Set it again with "
+            "AI: Keys and connections."
+        )
+    )
 
 
 def unreadable(call: Call, text: str = "") -> Failure:

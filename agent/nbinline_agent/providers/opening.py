@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import anyio.to_thread
+import httpx2
 
 from nbinline_agent.errors import NotConfigured
 from nbinline_agent.providers.base import Provider, Timeouts
@@ -57,7 +58,8 @@ async def open_provider(
     opener = await load_adapter(kind)
     async with opener(
         base_url=base_url,
-        api_key=api_key,
+        # A key that was read from a file often ends in a newline.
+        api_key=api_key.strip() if api_key else None,
         timeouts=timeouts or Timeouts(),
         retries=retries or RetryPolicy(),
     ) as provider:
@@ -77,7 +79,16 @@ async def load_adapter(kind: str) -> Callable[..., AbstractAsyncContextManager[P
 
 
 def _check_address(kind: str, base_url: str | None) -> None:
-    if base_url is None and kind == "chat":
-        raise NotConfigured("This connection has no address yet. Set its base_url.")
-    if base_url is not None and not base_url.startswith(("https://", "http://")):
-        raise NotConfigured("The connection's base_url must begin with https:// or http://.")
+    if base_url is None:
+        if kind == "chat":
+            raise NotConfigured("This connection has no address yet. Set its base_url.")
+        return
+    try:
+        url = httpx2.URL(base_url)
+    except (httpx2.InvalidURL, TypeError, ValueError):
+        url = None
+    if url is None or url.scheme not in {"https", "http"} or not url.host:
+        raise NotConfigured(
+            "The connection's base_url is no address of a service. It looks like "
+            "https://example.org/v1."
+        )

@@ -28,6 +28,7 @@ from nbinline_agent.providers.failures import (
     timed_out,
     transport_failure,
     unreadable,
+    unsendable_key,
 )
 from nbinline_agent.providers.retry import Failed, Failure, RetryPolicy
 
@@ -190,6 +191,8 @@ class StreamingProvider(Generic[Stream]):
             return Failed(failure)
         if isinstance(exception, TimeoutError):
             return Failed(timed_out(call, seconds=seconds))
+        if isinstance(exception, UnicodeEncodeError) and not opened:
+            return Failed(unsendable_key())
         if isinstance(exception, LOST):
             return Failed(transport_failure(exception, call, opened=opened))
         if isinstance(exception, UNREADABLE):
