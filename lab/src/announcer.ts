@@ -49,7 +49,13 @@ export const announcerPlugin: JupyterFrontEndPlugin<IAnnouncer> = {
         announcer.say(trans.__('The AI answer has started.'));
       } else if (!isRunning(role) && isRunning(before)) {
         const { text } = statusText(
-          { answer: role, phase: null, presence: null, doubtful: false },
+          {
+            answer: role,
+            phase: null,
+            presence: null,
+            hasText: true,
+            doubtful: false
+          },
           trans
         );
         announcer.say(trans.__('AI answer: %1', text));

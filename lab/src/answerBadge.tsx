@@ -19,7 +19,7 @@ import {
 } from './connections';
 import { promptIcon } from './icons';
 import { forEachNotebook, forEachRole } from './notebookPrompts';
-import { agentIn, followAgents } from './presence';
+import { agentIn, followAgents, nameOf } from './presence';
 import { canContinue, isRunning } from './promptModel';
 import type { IAnswer } from './promptModel';
 import { statusText } from './statusText';
@@ -58,15 +58,16 @@ class AnswerBadge extends CellBar {
     const standing = this._standing();
     this._said = JSON.stringify(standing);
     const notice = this._notice();
+    const author = this._author();
     return (
       <>
         <span className="nbinline-CellBar-title">
           <promptIcon.react tag="span" elementSize="normal" />
           {answer.model ?? trans.__('AI answer')}
         </span>
-        {answer.author && (
+        {author !== null && (
           <span className="nbinline-CellBar-author">
-            {trans.__('asked by %1', answer.author)}
+            {trans.__('asked by %1', author)}
           </span>
         )}
         {notice && (
@@ -135,6 +136,14 @@ class AnswerBadge extends CellBar {
     );
   }
 
+  private _author(): string | null {
+    const { app, prompts } = this._options;
+    const { author } = this.answer;
+    return author === null
+      ? null
+      : nameOf(prompts.panel, author, app.serviceManager.user.identity);
+  }
+
   private _notice(): string | null {
     const { server, prompts } = this._options;
     const prompt = prompts.prompt(this.answer.promptId)?.prompt ?? null;
@@ -163,6 +172,7 @@ class AnswerBadge extends CellBar {
         answer: this.answer,
         phase: null,
         presence: agentIn(prompts.panel, this.answer.runId)?.status ?? null,
+        hasText: cell.model.sharedModel.getSource() !== '',
         doubtful: liveness.isDoubtful(cell)
       },
       trans

@@ -78,7 +78,8 @@ class Liveness implements ILiveness {
       return false;
     }
     try {
-      return !isActive((await this._client.run(runId)).status);
+      const run = await this._client.run(runId);
+      return run.live === false || !isActive(run.status);
     } catch (reason) {
       return reason instanceof RunError && !reason.retryable;
     }

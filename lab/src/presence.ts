@@ -56,6 +56,29 @@ export function agentIn(
     : null;
 }
 
+/**
+ * The name to show for a username: as the people in the notebook call themselves.
+ *
+ * @returns Null for the random username of a guest who is gone.
+ */
+export function nameOf(
+  panel: NotebookPanel,
+  username: string,
+  self: { readonly username: string; readonly display_name: string } | null
+): string | null {
+  if (self?.username === username) {
+    return self.display_name || username;
+  }
+  for (const state of awarenessOf(panel)?.getStates().values() ?? []) {
+    const user: unknown = isObject(state) ? state.user : null;
+    if (isObject(user) && user.username === username) {
+      const name = user.display_name ?? user.name;
+      return typeof name === 'string' && name ? name : username;
+    }
+  }
+  return /^[0-9a-f]{32}$/.test(username) ? null : username;
+}
+
 /** Call back when the agent came, changed or left in an open notebook. */
 export function followAgents(
   prompts: INotebookPrompts,

@@ -139,7 +139,9 @@ class PromptHeader extends CellBar {
               {label ?? id}
             </option>
           ))}
-          <option value={OTHER_MODEL}>{trans.__('Another model…')}</option>
+          {chosen?.connection.free_models !== false && (
+            <option value={OTHER_MODEL}>{trans.__('Another model…')}</option>
+          )}
         </HTMLSelect>
       </>
     );
@@ -193,6 +195,8 @@ class PromptHeader extends CellBar {
         phase: runs.phase(cell.model.id),
         presence:
           agentIn(prompts.panel, answer?.answer.runId ?? null)?.status ?? null,
+        hasText:
+          answer !== null && answer.cell.model.sharedModel.getSource() !== '',
         doubtful: answer !== null && liveness.isDoubtful(answer.cell)
       },
       trans

@@ -157,9 +157,9 @@ function ConnectionRow(props: IConnectionRowProps): React.ReactElement {
             spellCheck={false}
             value={key}
             placeholder={
-              state.configured
-                ? trans.__('New key, replaces the present one')
-                : trans.__('Paste the key here')
+              state.source === 'saved'
+                ? trans.__('A new key replaces the saved one')
+                : trans.__('Paste a key here')
             }
             aria-label={trans.__('Key for %1', label)}
             onChange={event => setKey(event.target.value)}
@@ -175,7 +175,7 @@ function ConnectionRow(props: IConnectionRowProps): React.ReactElement {
           <button
             type="button"
             className="jp-mod-styled jp-mod-reject"
-            disabled={!isStored(state)}
+            disabled={state.source !== 'saved'}
             aria-label={trans.__('Remove the key for %1', label)}
             onClick={() => void props.onRemove()}
           >
@@ -192,24 +192,22 @@ function needsKey(id: string): boolean {
   return id !== 'local';
 }
 
-/** Only a key from the store can be removed; the environment is not ours. */
-function isStored(state: IKeyState): boolean {
-  return (
-    state.configured && state.source !== null && !/env/i.test(state.source)
-  );
-}
-
 function stateText(
   id: string,
   state: IKeyState,
   trans: TranslationBundle
 ): string {
   if (!state.configured) {
-    return needsKey(id) ? trans.__('No key') : trans.__('Not installed');
+    return needsKey(id) ? trans.__('Not set up') : trans.__('Not installed');
   }
-  return state.source
-    ? trans.__('Ready (%1)', state.source)
-    : trans.__('Ready');
+  switch (state.source) {
+    case 'saved':
+      return trans.__('Ready, with a saved key');
+    case 'environment':
+      return trans.__("Ready, with a key from the server's environment");
+    default:
+      return trans.__('Ready, needs no key');
+  }
 }
 
 export const settingsPlugin: JupyterFrontEndPlugin<void> = {

@@ -17,12 +17,14 @@ export interface IStanding {
   readonly phase: LocalPhase | null;
   /** The finer status that the agent's presence carries. */
   readonly presence: string | null;
+  /** Whether there is any text; presence may be late by a second. */
+  readonly hasText: boolean;
   readonly doubtful: boolean;
 }
 
 /** What to show beside a question or answer. */
 export function statusText(
-  { answer, phase, presence, doubtful }: IStanding,
+  { answer, phase, presence, hasText, doubtful }: IStanding,
   trans: TranslationBundle
 ): IStatusText {
   if (phase?.kind === 'waiting') {
@@ -37,7 +39,11 @@ export function statusText(
   if (phase?.kind === 'sending' && !isRunning(answer)) {
     return { tone: 'busy', text: trans.__('Sending…') };
   }
-  return ofAnswer(answer, presence, trans);
+  return ofAnswer(
+    answer,
+    presence === 'preparing' && hasText ? null : presence,
+    trans
+  );
 }
 
 function ofAnswer(

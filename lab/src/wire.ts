@@ -48,6 +48,8 @@ export interface IRun {
   prompt_cell_id: string;
   answer_cell_id: string | null;
   status: RunStatus;
+  /** Whether a task on the server works on it now. */
+  live?: boolean;
   connection?: string;
   model?: string;
   error?: IWireError | null;
@@ -66,6 +68,8 @@ export interface IConnection {
   source: string | null;
   models: (string | IModel)[];
   default_model: string | null;
+  /** Whether models other than these may be typed. */
+  free_models?: boolean;
   /** A sentence people must see beside every answer of this connection. */
   notice?: string | null;
 }
@@ -85,6 +89,7 @@ export interface IServerStatus {
 
 export interface IKeyState {
   configured: boolean;
+  /** `saved`, `environment`, `none-needed` or `missing`. */
   source: string | null;
   label?: string;
 }
