@@ -173,7 +173,7 @@ def _paragraph(style: str, source: random.Random, place: int) -> Iterator[str]:
         case "unicode":
             yield source.choice(_UNICODE)
         case "code":
-            yield from _tokens(_CODE.format(n=place))
+            yield from _tokens(_CODE.format(n=source.randrange(10, 1000)))
         case _:
             for _ in range(source.randint(6, 14)):
                 yield source.choice(_WORDS) + " "

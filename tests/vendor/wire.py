@@ -224,13 +224,22 @@ class ResponsesWire:
         if kind == self._open and kind != "function_call":
             return
         if self._open:
-            item = {"type": self._open, "id": self._id(), "summary": [], "content": []}
+            item = self._item_of(self._open, "completed")
             yield self._event("response.output_item.done", output_index=self._item, item=item)
             self._item += 1
         self._open = kind
         if kind:
-            item = {"type": kind, "id": self._id(), "summary": [], "content": []}
+            item = self._item_of(kind, "in_progress")
             yield self._event("response.output_item.added", output_index=self._item, item=item)
+
+    def _item_of(self, kind: str, status: str) -> Json:
+        head = {"type": kind, "id": self._id(), "status": status}
+        match kind:
+            case "reasoning":
+                return {**head, "summary": []}
+            case "function_call":
+                return {**head, "call_id": "", "name": "", "arguments": ""}
+        return {**head, "role": "assistant", "content": []}
 
     def _content(self, kind: str, **fields: object) -> bytes:
         return self._event(
