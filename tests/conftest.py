@@ -39,6 +39,8 @@ THIRD_PARTY = (
         "jupyter_server/services/contents/filemanager.py",
         {"get", "is_hidden", "dir_exists", "file_exists"},
     ),
+    # Formatting a traceback for the log of a developer reads the lines of source it shows.
+    ("structlog/dev.py", {"__call__"}),
     # Creating a TLS context reads the certificates once for each client.
     ("ssl.py", {"create_default_context"}),
 )

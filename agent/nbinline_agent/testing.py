@@ -294,13 +294,19 @@ class MemoryRooms(AsyncContextManagerMixin):
     @asynccontextmanager
     async def _connect(self, shared: SharedNotebook) -> AsyncIterator[MemoryChannel]:
         near, far = memory_channels(shared.file_id)
-        self._tasks.start_soon(shared.room.serve, far)
+        self._tasks.start_soon(self._serve, shared, far)
         shared._channels.add(far)
         try:
             yield near
         finally:
-            shared._channels.discard(far)
             await near.aclose()
+
+    async def _serve(self, shared: SharedNotebook, channel: MemoryChannel) -> None:
+        try:
+            await shared.room.serve(channel)
+        finally:
+            shared._channels.discard(channel)
+            await channel.aclose()
 
     def _find(self, path: NotebookPath) -> SharedNotebook:
         shared = self.notebooks.get(path)

@@ -11,12 +11,19 @@ TELLING_SUFFIX = 16
 """Characters at the end that agree before that is taken for more than chance."""
 
 MOST_COMPARISONS = 250_000
-"""Bound on the work of comparing word by word."""
+"""Bound on the work of comparing the rest word by word."""
 
-PROBE = 24
-"""Characters that are looked for where comparing word by word would take too long."""
+PROBE = 32
+"""Characters that agree before two places in long texts are taken for the same."""
 
-PROBES = 400
+REACH = 8_192
+"""Characters an edit of somebody else may have added or removed at one place."""
+
+STEP = 4
+"""Characters between two places that are tried."""
+
+MOST_STEPS = 200
+"""Places edited by others that are followed; what comes behind counts as missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +63,34 @@ def align(ours: str, standing: str) -> Alignment:
 
 def _last_agreement(ours: str, standing: str) -> tuple[int, int, int]:
     """End of the last agreeing part in either text, and how many characters agree in all."""
+    end, at, agreed = _walk(ours, standing)
+    more = _compare_words(ours[end:], standing[at:])
+    return end + more[0], at + more[1], agreed + more[2]
+
+
+def _walk(ours: str, standing: str) -> tuple[int, int, int]:
+    """Go along both texts, over long agreeing parts and from each to the next one."""
+    end = at = agreed = 0
+    here, there = 0, 0
+    for _ in range(MOST_STEPS):
+        length = len(commonprefix([ours[here:], standing[there:]]))
+        if length >= PROBE:
+            here, there = here + length, there + length
+            end, at, agreed = here, there, agreed + length
+        for ahead in range(here, min(len(ours) - PROBE, here + REACH) + 1, STEP):
+            found = standing.find(ours[ahead : ahead + PROBE], there, there + REACH)
+            if found >= 0:
+                here, there = ahead, found
+                break
+        else:
+            break
+    return end, at, agreed
+
+
+def _compare_words(ours: str, standing: str) -> tuple[int, int, int]:
     mine, theirs = _words(ours), _words(standing)
     if len(mine) * len(theirs) > MOST_COMPARISONS:
-        return _last_probe(ours, standing)
+        return 0, 0, 0
     blocks = [
         block
         for block in SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
@@ -71,15 +103,6 @@ def _last_agreement(ours: str, standing: str) -> tuple[int, int, int]:
     end = sum(map(len, mine[: last.a + last.size]))
     at = sum(map(len, theirs[: last.b + last.size]))
     return end, at, agreed
-
-
-def _last_probe(ours: str, standing: str) -> tuple[int, int, int]:
-    step = max(1, len(ours) // PROBES)
-    for end in range(len(ours), PROBE - 1, -step):
-        at = standing.rfind(ours[end - PROBE : end])
-        if at >= 0:
-            return end, at + PROBE, min(end, at + PROBE)
-    return 0, 0, 0
 
 
 def _words(text: str) -> list[str]:
