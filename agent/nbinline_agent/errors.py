@@ -143,7 +143,7 @@ class NotConfigured(RequestError):
 
     code = "not-configured"
     http_status = 409
-    default_message = "This connection has no key yet. Set one with AI: Keys and connections."
+    default_message = "This connection has no key yet. Set one with AI Connections and Keys…."
 
 
 class ReadOnlyNotebook(RequestError):
@@ -289,7 +289,7 @@ class NotAuthenticated(ProviderError):
 
     code = "not-authenticated"
     default_message = (
-        "The service refused the API key. Set a valid one with AI: Keys and connections."
+        "The service refused the API key. Set a valid one with AI Connections and Keys…."
     )
 
 

@@ -136,7 +136,7 @@ _CLAUDE = ModelLimits(
 )
 _HAIKU_4_5 = ModelLimits(200_000, 64_000, images=True, default_output_tokens=32_000)
 
-_TRIAL = ModelLimits(2_048, 512, chars_per_token=2.8, default_output_tokens=512)
+_TRIAL = ModelLimits(4_096, 1_024, chars_per_token=2.8, default_output_tokens=1_024)
 
 _OPENAI = Connection(
     id="openai_api",

@@ -270,7 +270,7 @@ def unsendable_key() -> Failure:
     return Failure(
         NotAuthenticated(
             "The API key has characters that no key has, so it was not sent. Set it again with "
-            "AI: Keys and connections."
+            "AI Connections and Keys…."
         )
     )
 
