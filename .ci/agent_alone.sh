@@ -21,9 +21,5 @@ import importlib.util, sys
 found = [name for name in ("jupyter_server", "jupyter_server_ydoc", "jupyter_client", "jupyterlab") if importlib.util.find_spec(name)]
 sys.exit(f"{found} must not be there" if found else 0)
 P
-for suite in agent properties; do
-  if [ -n "$(find "tests/$suite" -name 'test_*.py' -print -quit)" ]; then
-    say "tests/$suite without a Jupyter server"
-    PYTHONPATH=agent:. "$ALONE/bin/python" -P -m pytest -q "tests/$suite" --confcutdir="tests/$suite" -p tests.vendor.plugin
-  fi
-done
+say "tests/agent and tests/properties without a Jupyter server"
+PYTHONPATH=agent:. exec "$ALONE/bin/python" -P -m pytest -q tests/agent tests/properties

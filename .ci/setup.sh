@@ -41,7 +41,9 @@ need_python() {
 make_venv() {
   need_python
   local sum
-  sum=$("$PYTHON" -c 'import sys; print(sys.version, sys.base_prefix)' | sha256sum | cut -d' ' -f1)
+  # A virtual environment works only where it was made.
+  sum=$("$PYTHON" -c 'import sys; print(sys.version, sys.base_prefix, sys.argv[1])' "$VENV" |
+    sha256sum | cut -d' ' -f1)
   if ! unchanged venv "$sum" || ! "$VENV/bin/python" -c '' 2>/dev/null; then
     say "Making .venv with $("$PYTHON" -V)"
     rm -rf "$VENV" .make/packages .make/plugin .make/node

@@ -5,7 +5,7 @@ source "$(dirname "$0")/setup.sh"
 
 PACKAGES=(chromium fonts-dejavu-core fonts-noto-color-emoji git)
 
-chromium_there() { command -v chromium >/dev/null 2>&1; }
+chromium_there() { command -v "${NBINLINE_CHROMIUM:-chromium}" >/dev/null 2>&1; }
 packages_there() { dpkg-query -W -f '${Status}\n' "${PACKAGES[@]}" 2>/dev/null | grep -c '^install ok installed$'; }
 
 if chromium_there && { ! command -v dpkg-query >/dev/null 2>&1 || [ "$(packages_there)" = "${#PACKAGES[@]}" ]; }; then
@@ -17,4 +17,4 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends "${PACKAGES[@]}" >/dev/null
 fi
-chromium_there || stop "the browser tests need Chromium. Install it (Debian, Ubuntu: sudo apt-get install ${PACKAGES[*]}) and run make test again."
+chromium_there || stop "the browser tests need Chromium. Install it (Debian: sudo apt-get install ${PACKAGES[*]}), or name one in NBINLINE_CHROMIUM, and run make test again."

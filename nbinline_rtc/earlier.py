@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 import json5
+from nbinline_agent.context.choices import Mode
+from nbinline_agent.context.instructions import STYLES
 
 from .credentials import CredentialStore
 from .private_files import FileRefused, PrivateFile, config_root
@@ -32,23 +34,6 @@ CONNECTION_WORDS: Mapping[str, str] = MappingProxyType(
 )
 """The earlier extension's words for a connection, in lower case with underscores, to ours."""
 
-STATUS_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "pending": "queued",
-        "queued": "queued",
-        "running": "running",
-        "complete": "done",
-        "completed": "done",
-        "done": "done",
-        "error": "error",
-        "failed": "error",
-        "cancelled": "cancelled",
-        "canceled": "cancelled",
-        "interrupted": "interrupted",
-    }
-)
-"""The words an old notebook's answer may carry as its status, to ours."""
-
 _DEFAULT_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "backend": "backend",
@@ -66,14 +51,13 @@ _DEFAULT_WORDS: Mapping[str, str] = MappingProxyType(
         "reasoningeffort": "reasoningEffort",
         "defaultreasoningeffort": "reasoningEffort",
         "effort": "reasoningEffort",
-        "keepanswers": "keepAnswers",
-        "keepanswer": "keepAnswers",
-        "defaultkeepanswers": "keepAnswers",
         "contextmode": "contextMode",
         "defaultcontextmode": "contextMode",
     }
 )
-_STYLES = ("compact", "full", "learning")
+_KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"contextMode": frozenset(Mode), "promptMode": frozenset(STYLES)}
+)
 MAX_WORDING = 8_000
 """Longest wording of a style, in characters."""
 
@@ -87,7 +71,7 @@ class SavedSettings:
         styles: Own wording by style.
     """
 
-    defaults: Mapping[str, str | bool] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
     styles: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -148,7 +132,7 @@ def find_earlier(credentials: Path, lab_settings: Path) -> Earlier:
     """
     notes: list[str] = []
     keys: dict[str, str] = {}
-    defaults: dict[str, str | bool] = {}
+    defaults: dict[str, str] = {}
     styles: dict[str, str] = {}
     try:
         content = PrivateFile(credentials).read()
@@ -166,6 +150,7 @@ def find_earlier(credentials: Path, lab_settings: Path) -> Earlier:
             except (OSError, ValueError):
                 notes.append(f"{path} could not be read as JupyterLab settings.")
     notes.extend(_map_backend(defaults))
+    notes.extend(_drop_unknown(defaults))
     return Earlier(keys, SavedSettings(defaults, styles), tuple(notes))
 
 
@@ -187,7 +172,7 @@ def import_earlier(
             store.set_key(connection, key)
             taken.append(connection)
     backend = found.settings.defaults.get("backend")
-    if isinstance(backend, str) and (overwrite or store.default_connection() is None):
+    if backend is not None and (overwrite or store.default_connection() is None):
         store.set_default_connection(backend)
     defaults, styles = found.settings.defaults, found.settings.styles
     if defaults or styles:
@@ -225,26 +210,26 @@ def _keys_in(value: Any, connection: str | None = None) -> Iterator[tuple[str, s
                 yield from _keys_in(item, connection)
 
 
-def _collect(value: Any, defaults: dict[str, str | bool], styles: dict[str, str]) -> None:
+def _collect(value: Any, defaults: dict[str, str], styles: dict[str, str]) -> None:
     if not isinstance(value, dict):
         return
     for name, item in value.items():
         plain = _word(str(name)).replace("_", "")
-        style = next((style for style in _STYLES if style in plain), None)
+        style = next((style for style in STYLES if style in plain), None)
         if isinstance(item, dict):
             _collect(item, defaults, styles)
         elif style is not None and isinstance(item, str):
             if item.strip() and len(item) <= MAX_WORDING:
                 styles[style] = item
-        elif plain in _DEFAULT_WORDS and isinstance(item, str | bool) and item != "":
+        elif plain in _DEFAULT_WORDS and isinstance(item, str) and item:
             defaults[_DEFAULT_WORDS[plain]] = item
 
 
-def _map_backend(defaults: dict[str, str | bool]) -> Iterator[str]:
+def _map_backend(defaults: dict[str, str]) -> Iterator[str]:
     backend = defaults.get("backend")
     if backend is None:
         return
-    known = CONNECTION_WORDS.get(_word(str(backend)))
+    known = CONNECTION_WORDS.get(_word(backend))
     if known is not None:
         defaults["backend"] = known
         return
@@ -253,14 +238,20 @@ def _map_backend(defaults: dict[str, str | bool]) -> Iterator[str]:
     yield f"The earlier default connection {backend!r} is not known here; choose another one."
 
 
-def _valid_defaults(value: Any) -> dict[str, str | bool]:
+def _drop_unknown(defaults: dict[str, str]) -> Iterator[str]:
+    for name, known in _KNOWN.items():
+        if name in defaults and defaults[name] not in known:
+            yield f"The earlier choice {name}={defaults.pop(name)!r} is not known here."
+
+
+def _valid_defaults(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     names = set(_DEFAULT_WORDS.values())
     return {
         name: choice
         for name, choice in value.items()
-        if name in names and isinstance(choice, bool if name == "keepAnswers" else str)
+        if name in names and isinstance(choice, str) and choice in _KNOWN.get(name, {choice})
     }
 
 
@@ -270,5 +261,5 @@ def _valid_styles(value: Any) -> dict[str, str]:
     return {
         name: wording
         for name, wording in value.items()
-        if name in _STYLES and isinstance(wording, str) and 0 < len(wording) <= MAX_WORDING
+        if name in STYLES and isinstance(wording, str) and 0 < len(wording) <= MAX_WORDING
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,11 +24,12 @@ from nbinline_agent.runtime import Runtime
 
 from .connections import Addresses, ServerConnections
 from .credentials import CredentialStore
+from .earlier import SavedSettings, saved_settings
 from .kernel_env import scrub_by_default, scrub_kernel_env
 from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
 from .planning import ServerPlanner
-from .private_files import PrivateFile
+from .private_files import FileRefused, PrivateFile
 from .rooms import RoomsOfServer
 from .sqlite_journal import open_journal
 
@@ -75,7 +77,7 @@ class Host:
         """What keeps people from asking, as sentences; empty if nothing does."""
         if any(info.configured for info in self.connections.infos().values()):
             return []
-        return ["No connection is configured. Set a key with AI: Keys and connections."]
+        return ["No connection is configured. Set a key with AI Connections and Keys…."]
 
     def styles(self) -> Mapping[str, JsonValue]:
         """The styles an answer may have, with their wording."""
@@ -132,6 +134,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             )
         )
         secret = await anyio.to_thread.run_sync(_secret, settings.directory / "secret.json")
+        saved = await anyio.to_thread.run_sync(_saved, serverapp.log)
         around = Surroundings(
             journal=journal,
             connections=connections,
@@ -142,7 +145,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             Runtime(
                 rooms,
                 around,
-                ServerPlanner(connections, secret),
+                ServerPlanner(connections, secret, saved),
                 DeskLimits(idle=settings.idle_seconds),
                 on_end=log_run,
             )
@@ -157,3 +160,12 @@ def _secret(path: Path) -> bytes:
         if not isinstance(known, str) or len(known) < 32:
             content["delimiters"] = known = secrets.token_hex(32)
     return bytes.fromhex(known)
+
+
+def _saved(log: logging.Logger) -> SavedSettings:
+    """The account's saved choices; without them prompts still run."""
+    try:
+        return saved_settings()
+    except FileRefused as refusal:
+        log.warning("The saved AI settings are left aside: %s", refusal)
+        return SavedSettings()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbinline_agent.context.choices import Choices, Mode
@@ -20,6 +20,7 @@ from nbinline_agent.messages import ConnectionInfo
 from nbinline_agent.run import Plan, StartRun
 
 from .connections import ServerConnections
+from .earlier import SavedSettings
 
 MAX_MODEL = 200
 """Characters a model id may have."""
@@ -32,10 +33,12 @@ class ServerPlanner:
     Attributes:
         connections: What can be reached.
         secret: Key of the delimiters around what the asker did not write.
+        saved: The account's own wording of styles, and its choices where a notebook has none.
     """
 
     connections: ServerConnections
     secret: bytes
+    saved: SavedSettings = field(default_factory=SavedSettings)
 
     def plan(self, start: StartRun, notebook: Notebook, file_id: FileId) -> Plan:
         """Choose connection, model, style and limits.
@@ -61,17 +64,27 @@ class ServerPlanner:
         if not info.configured:
             raise NotConfigured(_how_to_configure(info))
         model = self._model(info, wish.model, cell, defaults)
+        saved = self.saved.defaults
+        style = _style(
+            wish.style
+            or _text(cell, "promptMode")
+            or _text(defaults, "promptMode")
+            or _text(saved, "promptMode")
+        )
         return Plan(
             file_id=file_id,
             connection=connection,
             model=model,
             choices=Choices(
                 model=model,
-                mode=_mode(wish.context_mode or _text(defaults, "contextMode")),
-                style=_style(
-                    wish.style or _text(cell, "promptMode") or _text(defaults, "promptMode")
+                mode=_mode(
+                    wish.context_mode
+                    or _text(defaults, "contextMode")
+                    or _text(saved, "contextMode")
                 ),
-                effort=_effort(info, model, wish.effort, cell, defaults),
+                style=style,
+                style_text=self.saved.styles.get(style),
+                effort=_effort(info, model, wish.effort, cell, defaults, saved),
                 max_output_tokens=self.connections.max_output(connection, model),
             ),
             limits=self.connections.limits(connection, model),
@@ -91,6 +104,8 @@ class ServerPlanner:
             model = _text(cell, "model")
         if model is None and _text(defaults, "backend") in (None, info.id):
             model = _text(defaults, "model")
+        if model is None and _text(self.saved.defaults, "backend") == info.id:
+            model = _text(self.saved.defaults, "model")
         if model is None:
             model = info.default_model
         if not model or len(model) > MAX_MODEL or not model.isprintable():
@@ -123,11 +138,10 @@ def _effort(
     info: ConnectionInfo,
     model: str,
     wished: str | None,
-    cell: Mapping[str, Any],
-    defaults: Mapping[str, Any],
+    *chosen: Mapping[str, Any],
 ) -> str | None:
     efforts = info.efforts.get(model)
-    for effort in (wished, _text(cell, "reasoningEffort"), _text(defaults, "reasoningEffort")):
+    for effort in (wished, *(_text(fields, "reasoningEffort") for fields in chosen)):
         if effort is not None and (efforts is None or effort in efforts):
             return effort
     return None
@@ -141,4 +155,4 @@ def _how_to_configure(info: ConnectionInfo) -> str:
         )
     if info.id == "openai_compatible":
         return "This connection has no address. Set c.NbinlineApp.compatible_base_url."
-    return f"{info.label} has no API key yet. Set one with AI: Keys and connections."
+    return f"{info.label} has no API key yet. Set one with AI Connections and Keys…."

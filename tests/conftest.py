@@ -1,5 +1,6 @@
 """What every test shares: fixtures of the parts it runs on; no request leaves this machine."""
 
+import importlib.util
 import ipaddress
 import os
 import sys
@@ -12,10 +13,16 @@ from blockbuster import BlockBuster, blockbuster_ctx
 # Before the adapters are imported, and for the processes that tests start.
 os.environ["NBINLINE_ALLOW_REQUESTS"] = "0"
 
-pytest_plugins = [
+# The agent's tests also run where no Jupyter server is installed, to prove that it needs none.
+WITH_SERVER = importlib.util.find_spec("jupyter_server") is not None
+SERVER_PLUGINS = [
     "jupyter_server.pytest_plugin",
     "jupyter_server_fileid.pytest_plugin",
     "jupyter_server_ydoc.pytest_plugin",
+]
+
+pytest_plugins = [
+    *(SERVER_PLUGINS if WITH_SERVER else []),
     "tests.vendor.plugin",
     "tests.node.plugin",
 ]

@@ -18,6 +18,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 HOME = HERE.parent.parent / ".make" / "demo"
 NOTEBOOK = "sales.ipynb"
+NEWS = (
+    *("lab", "user-settings", "@jupyterlab", "apputils-extension"),
+    "notification.jupyterlab-settings",
+)
+"""Where JupyterLab would ask whether to fetch news, which is not what a demo is for."""
+
 DEADLINE = 60.0
 """Seconds until the server must answer."""
 
@@ -47,6 +53,9 @@ def _folders() -> Path:
     work = HOME / "work"
     for folder in (work, HOME / "config", HOME / "data", HOME / "runtime"):
         folder.mkdir(parents=True, exist_ok=True)
+    news = HOME.joinpath("config", *NEWS)
+    news.parent.mkdir(parents=True, exist_ok=True)
+    news.write_text('{"fetchNews": "false", "checkForUpdates": false}\n', encoding="utf-8")
     if not (work / NOTEBOOK).exists():
         shutil.copyfile(HERE / NOTEBOOK, work / NOTEBOOK)
     return work
@@ -71,7 +80,6 @@ def _command(work: Path, port: int) -> list[str]:
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={work}",
         "--Application.log_level=WARN",
-        "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:

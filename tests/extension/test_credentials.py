@@ -286,13 +286,25 @@ def test_earlier_wording_and_defaults_are_taken(store, tmp_path):
         "backend": "openai_api",
         "model": "some-model",
         "promptMode": "learning",
-        "keepAnswers": True,
         "contextMode": "all-above",
         "reasoningEffort": "low",
     }
     assert settings.styles == {"compact": "Be brief.", "learning": "Ask back."}
     assert store.default_connection() == "openai_api"
     assert set(imported.styles) == {"compact", "learning"}
+
+
+def test_a_choice_that_is_unknown_here_is_noted_and_never_saved(store, tmp_path):
+    lab = tmp_path / "user-settings" / "nbinlineai"
+    lab.mkdir(parents=True)
+    (lab / "plugin.jupyterlab-settings").write_text('{"contextMode": "odd", "style": "full"}')
+    path = tmp_path / "nbinline" / "settings.json"
+    found = find_earlier(tmp_path / "none.json", lab.parent)
+    import_earlier(found, store, settings_file(path))
+    assert saved_settings(path).defaults == {"promptMode": "full"}
+    assert any("odd" in note for note in found.notes)
+    path.write_text('{"defaults": {"contextMode": "odd", "promptMode": 3, "model": "m"}}')
+    assert saved_settings(path).defaults == {"model": "m"}
 
 
 def test_importing_leaves_what_is_already_set_here(store, tmp_path):
