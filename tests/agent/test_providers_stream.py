@@ -171,6 +171,17 @@ class TestTrouble:
         assert (text_in(events), code) == ("ok", "ok")
         assert isinstance(events[0], Retrying)
 
+    async def test_a_connection_closed_on_us_is_replaced_at_once(
+        self, vendor: Vendor, kind: str
+    ) -> None:
+        async with provider_for(vendor, kind) as provider:
+            events, code = await outcome(provider, deltas=["ok"], hang_up=True, times=1)
+            assert (text_in(events), code) == ("ok", "ok")
+            assert events[0] == Retrying(1, 0.0, "connect-failed")
+            events, code = await outcome(provider, hang_up=True)
+            assert [e.delay > 0 for e in events if isinstance(e, Retrying)] == [False, True]
+            assert code == "connect-failed"
+
     async def test_overload_before_anything_is_tried_again(self, vendor: Vendor, kind: str) -> None:
         error = {"after": 0, "type": "overloaded_error", "code": "server_error"}
         async with provider_for(vendor, kind) as provider:

@@ -20,6 +20,7 @@ or beforehand with ``POST /script``. Every key is optional::
     begin: true               send the vendor's first events
     terminal: true            send the vendor's last event
     done: true                chat only: send [DONE]
+    hang_up: false            close the connection instead of answering
     status, headers, body, error {message, type, code}   an HTTP error instead of an answer
     error_event: {after, message, type, code}            an error inside the stream
     stall, drop, cut, garbage: {after, ...}              after that many pieces: say nothing for
@@ -39,7 +40,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-TROUBLE = ("status", "error_event", "stall", "drop", "cut", "garbage")
+TROUBLE = ("hang_up", "status", "error_event", "stall", "drop", "cut", "garbage")
 
 _WORDS = (
     "the notebook cell frame column value mean model data plot index row series group filter join "

@@ -129,6 +129,9 @@ class Answering(RequestHandler):
     async def _answer(self, record: Record) -> None:
         script = record.script
         await asyncio.sleep(script.get("header_delay", 0))
+        if script.get("hang_up"):
+            self.request.connection.stream.close()
+            raise Broken
         if "status" in script:
             self._refuse(script)
             return

@@ -76,6 +76,10 @@ LOST = (
 """What a connection that goes away raises where the SDK lets it through."""
 
 
+_STALE = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+"""Of a kept connection that the service was just closing: a new one will do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """What a service said about a failure.
@@ -262,6 +266,7 @@ def transport_failure(exception: BaseException, call: Call, *, opened: bool) -> 
             "Check that it runs, the network and the connection's address."
         ),
         again=True,
+        after=0.0 if isinstance(exception, _STALE) else None,
     )
 
 

@@ -20,7 +20,8 @@ class Failure:
     Attributes:
         error: What the caller gets if the call is not repeated.
         again: Whether a repetition soon may help.
-        after: Seconds the service asked to wait, or None if it did not say.
+        after: Seconds the service asked to wait, or None if it did not say; 0 asks for one
+            repetition at once.
     """
 
     error: ProviderError
@@ -59,7 +60,7 @@ class RetryPolicy:
         limited = isinstance(failure.error, RateLimited)
         if not failure.again or attempt > (self.rate_limited if limited else self.unavailable):
             return None
-        if failure.after is not None:
+        if failure.after is not None and (failure.after > 0 or attempt == 1):
             if failure.after > self.patience:
                 return None
             # Never earlier than asked, and not all the waiting calls at the same moment.
