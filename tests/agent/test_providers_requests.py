@@ -194,9 +194,16 @@ class TestStrangersGetNoCredentials:
         monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-of-the-environment-2")
         monkeypatch.setenv("OPENAI_ORG_ID", "org-of-the-environment")
         monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-of-the-environment")
+        monkeypatch.setenv(
+            "OPENAI_CUSTOM_HEADERS", "X-Gate: of-the-environment\nauthorization: of-the-environment"
+        )
         record = await sent(vendor, "chat", conversation(), api_key=None)
         assert "of-the-environment" not in str(record["headers"])
         assert "Authorization" not in record["headers"]
+        vendor.reset()
+        record = await sent(vendor, "chat", conversation())
+        assert "of-the-environment" not in str(record["headers"])
+        assert record["headers"]["Authorization"] == f"Bearer {KEY}"
 
     async def test_or_those_of_another_vendor(
         self, vendor: Vendor, monkeypatch: pytest.MonkeyPatch

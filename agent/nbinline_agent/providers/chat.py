@@ -6,6 +6,7 @@ otherwise is taken as they mean it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -89,15 +90,14 @@ async def open_chat(
         timeouts: How long to wait.
         retries: When to repeat a call.
     """
-    # The SDK takes OpenAI's organisation from the environment; it is no business of others.
-    without: tuple[str, ...] = ("OpenAI-Organization", "OpenAI-Project")
-    if not api_key:
-        without += ("Authorization",)
+    own = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    without = tuple(name for name in _of_openai() if name.title() not in own)
 
     def build() -> AsyncOpenAI:
         return AsyncOpenAI(
             api_key=api_key or "none",
             base_url=base_url,
+            default_headers=own,
             max_retries=0,
             http_client=open_http(base_url, timeouts, without=without),
         )
@@ -120,6 +120,13 @@ async def open_chat(
             timeouts=timeouts,
             retries=retries,
         )
+
+
+def _of_openai() -> list[str]:
+    """Headers that the SDK fills for OpenAI, from the environment too; no business of others."""
+    custom = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
+    named = [line.partition(":")[0].strip() for line in custom if ":" in line]
+    return ["Authorization", "OpenAI-Organization", "OpenAI-Project", *named]
 
 
 def _body(request: ModelRequest) -> dict[str, Any]:
