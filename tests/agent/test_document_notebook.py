@@ -135,7 +135,7 @@ class TestIndex:
             with notebook.peer.doc.transaction(origin="test"):
                 del notebook.peer.ynotebook.ycells[0]
             assert notebook.ids() == ("code", "why", "because")
-            notebook.set_cell_metadata("why", {"isPromptCell": True}, "test")  # type: ignore[arg-type]
+            notebook.set_cell_metadata("why", {"isPromptCell": True}, "test")
             assert notebook.nbinline("why") == {"isPromptCell": True}
 
     async def test_ten_thousand_cells_are_not_walked(self) -> None:
@@ -404,7 +404,7 @@ class TestDamage:
         async with open_notebook([markdown("y", "b")]) as (notebook, shared):
             edit(shared, lambda ycells: ycells[0].update({"metadata": "broken"}))
             await notebook.changed_until(lambda: notebook.metadata("b") == {})
-            notebook.set_cell_metadata("b", {"isOutputCell": True}, "test")  # type: ignore[arg-type]
+            notebook.set_cell_metadata("b", {"isOutputCell": True}, "test")
             assert notebook.nbinline("b") == {"isOutputCell": True}
 
 

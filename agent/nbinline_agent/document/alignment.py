@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import accumulate
 from os.path import commonprefix
 
-TELLING_SUFFIX = 16
-"""Characters at the end that agree before that is taken for more than chance."""
+TELLING = 16
+"""Characters that agree before that is taken for more than chance."""
+
+TELLING_WORDS = 8
+"""The same for whole words in a row; all of a shorter rest will do."""
 
 MOST_COMPARISONS = 250_000
 """Bound on the work of comparing the rest word by word."""
@@ -54,11 +58,17 @@ def align(ours: str, standing: str) -> Alignment:
     if not found:
         return Alignment(start, rest, related=True)
     suffix = len(commonprefix([rest[::-1], found[::-1]]))
-    if suffix == len(rest) or suffix >= max(TELLING_SUFFIX, len(rest) // 2):
+    if suffix == len(rest) or _is_telling(ours, suffix, len(rest)):
         return Alignment(len(standing), "", related=True)
     end, at, agreed = _last_agreement(rest, found)
-    smaller = min(len(ours), len(standing))
-    return Alignment(start + at, rest[end:], related=(start + max(agreed, suffix)) * 2 >= smaller)
+    enough = min(TELLING, (min(len(ours), len(standing)) + 1) // 2)
+    return Alignment(start + at, rest[end:], related=start + max(agreed, suffix) >= enough)
+
+
+def _is_telling(ours: str, suffix: int, rest: int) -> bool:
+    """Whether an end that agrees is long, and not one of several parts of ours that look alike."""
+    end = ours[len(ours) - suffix :]
+    return suffix >= max(TELLING, rest // 2) and ours.find(end) == ours.rfind(end)
 
 
 def _last_agreement(ours: str, standing: str) -> tuple[int, int, int]:
@@ -74,7 +84,10 @@ def _walk(ours: str, standing: str) -> tuple[int, int, int]:
     here, there = 0, 0
     for _ in range(MOST_STEPS):
         length = len(commonprefix([ours[here:], standing[there:]]))
-        if length >= PROBE:
+        if length < max(PROBE, here - end):
+            if here > end:
+                break
+        else:
             here, there = here + length, there + length
             end, at, agreed = here, there, agreed + length
         for ahead in range(here, min(len(ours) - PROBE, here + REACH) + 1, STEP):
@@ -91,17 +104,15 @@ def _compare_words(ours: str, standing: str) -> tuple[int, int, int]:
     mine, theirs = _words(ours), _words(standing)
     if len(mine) * len(theirs) > MOST_COMPARISONS:
         return 0, 0, 0
-    blocks = [
-        block
-        for block in SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
-        if "".join(mine[block.a : block.a + block.size]).strip()
-    ]
-    if not blocks:
-        return 0, 0, 0
-    agreed = sum(len(word) for each in blocks for word in mine[each.a : each.a + each.size])
-    last = blocks[-1]
-    end = sum(map(len, mine[: last.a + last.size]))
-    at = sum(map(len, theirs[: last.b + last.size]))
+    starts = [0, *accumulate(map(len, mine))]
+    end = at = agreed = 0
+    for block in SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks():
+        start, stop = starts[block.a], starts[block.a + block.size]
+        # A part of ours that was skipped was removed by somebody, or has never arrived and this
+        # block agrees by chance: only a longer one tells.
+        if stop - start >= max(min(TELLING_WORDS, len(ours)), start - end):
+            end, at = stop, sum(map(len, theirs[: block.b + block.size]))
+            agreed += stop - start
     return end, at, agreed
 
 

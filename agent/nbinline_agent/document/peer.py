@@ -401,6 +401,10 @@ class Membership(Protocol):
         """Where the file is now; follows renames made through the server."""
 
     @property
+    def alive(self) -> bool:
+        """Whether the room is the one people are in, looked up now; ``lost`` may be late."""
+
+    @property
     def lost(self) -> anyio.Event:
         """Set when the room was stopped or replaced under us."""
 
