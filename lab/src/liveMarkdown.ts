@@ -12,13 +12,18 @@ import { LiveAnswer } from './liveAnswer';
 import { forEachNotebook, forEachRole } from './notebookPrompts';
 import { agentIn, followAgents } from './presence';
 import { isRunning } from './promptModel';
-import { IPromptTracker } from './tokens';
+import { ILiveness, IPromptTracker } from './tokens';
 import type { INotebookPrompts, IRoleChange } from './tokens';
 
 const SETTINGS_ID = '@nbinline/lab:plugin';
 
 class LiveMarkdown {
-  constructor(tracker: IPromptTracker, trans: TranslationBundle) {
+  constructor(
+    tracker: IPromptTracker,
+    liveness: ILiveness,
+    trans: TranslationBundle
+  ) {
+    this._liveness = liveness;
     this._trans = trans;
     forEachNotebook(tracker, prompts =>
       followAgents(prompts, () => {
@@ -28,6 +33,13 @@ class LiveMarkdown {
       })
     );
     forEachRole(tracker, (prompts, change) => this._change(prompts, change));
+    liveness.changed.connect((_, cell) => {
+      const prompts = tracker.ofCell(cell);
+      const role = prompts?.role(cell) ?? null;
+      if (prompts && role) {
+        this._change(prompts, { cell, role, previous: role });
+      }
+    });
   }
 
   enabled = true;
@@ -43,7 +55,7 @@ class LiveMarkdown {
       this._live.delete(cell);
       return;
     }
-    if (!isRunning(role)) {
+    if (!isRunning(role) || this._liveness.isDoubtful(cell)) {
       this._live.get(cell)?.finish();
       return;
     }
@@ -81,6 +93,7 @@ class LiveMarkdown {
     }
   }
 
+  private readonly _liveness: ILiveness;
   private readonly _trans: TranslationBundle;
   private readonly _live = new Map<MarkdownCell, LiveAnswer>();
 }
@@ -89,16 +102,17 @@ export const liveMarkdownPlugin: JupyterFrontEndPlugin<void> = {
   id: '@nbinline/lab:live-markdown',
   description: 'Renders running answers while they are written.',
   autoStart: true,
-  requires: [IPromptTracker],
+  requires: [IPromptTracker, ILiveness],
   optional: [ISettingRegistry, ITranslator],
   activate: (
     _: JupyterFrontEnd,
     tracker: IPromptTracker,
+    liveness: ILiveness,
     registry: ISettingRegistry | null,
     translator: ITranslator | null
   ) => {
     const trans = (translator ?? nullTranslator).load('nbinline');
-    const live = new LiveMarkdown(tracker, trans);
+    const live = new LiveMarkdown(tracker, liveness, trans);
     registry?.load(SETTINGS_ID).then(
       settings => {
         const read = (): void => {

@@ -34,7 +34,7 @@ class Liveness implements ILiveness {
     });
   }
 
-  get changed(): ISignal<ILiveness, string> {
+  get changed(): ISignal<ILiveness, MarkdownCell> {
     return this._changed;
   }
 
@@ -92,7 +92,7 @@ class Liveness implements ILiveness {
       } else {
         this._doubtful.delete(cell);
       }
-      this._changed.emit(cell.model.id);
+      this._changed.emit(cell);
     }
   }
 
@@ -115,7 +115,7 @@ class Liveness implements ILiveness {
     { runId: string | null; timer: number }
   >();
   private readonly _doubtful = new Set<MarkdownCell>();
-  private readonly _changed = new Signal<ILiveness, string>(this);
+  private readonly _changed = new Signal<ILiveness, MarkdownCell>(this);
 }
 
 export const livenessPlugin: JupyterFrontEndPlugin<ILiveness> = {

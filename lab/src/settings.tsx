@@ -88,12 +88,13 @@ function KeysForm({
                   trans.__('The key has been removed.')
                 )
               }
-              onDefault={() =>
-                act(
+              onDefault={() => {
+                setKeys({ ...keys, default_connection: id });
+                return act(
                   () => client.setDefaultConnection(id),
                   trans.__('The default connection has been changed.')
-                )
-              }
+                );
+              }}
             />
           ))}
         </div>
@@ -226,7 +227,7 @@ export const settingsPlugin: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(CommandIDs.openKeys, {
       label: trans.__('AI Connections and Keys…'),
       execute: async () => {
-        await server.refresh();
+        void server.refresh();
         await showDialog({
           title: trans.__('AI connections and keys'),
           body: ReactWidget.create(

@@ -139,7 +139,7 @@ export const IRunController = new Token<IRunController>(
 
 /** Whether runs that the document calls running really live. */
 export interface ILiveness {
-  readonly changed: ISignal<ILiveness, string>;
+  readonly changed: ISignal<ILiveness, MarkdownCell>;
   /** True if neither presence nor server know the run: show "interrupted?". */
   isDoubtful(cell: MarkdownCell): boolean;
 }
