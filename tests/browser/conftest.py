@@ -118,6 +118,11 @@ class People:
         """A tab whose uncaught errors are noted."""
         page = context.new_page()
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+        # jupyter-collaboration asks this on a busy machine, and the question stays.
+        waiting = page.get_by_role("button", name="Continue waiting")
+        page.add_locator_handler(waiting, lambda button: button.click())
+        lost = page.get_by_role("dialog", name="Server Connection Error")
+        page.add_locator_handler(lost, lambda dialog: dialog.get_by_role("button").first.click())
         self._pages.append(page)
         return page
 

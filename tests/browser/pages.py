@@ -153,10 +153,10 @@ class NotebookPage:
         """Keep what is put into live regions of ours from now on."""
         self.page.evaluate(
             """() => {
-              window.nbtSaid = [];
+              const said = window.nbtSaid = [];
               const live = document.querySelectorAll('[class*=nbinline][aria-live]');
               for (const node of live) {
-                new MutationObserver(() => nbtSaid.push(node.textContent))
+                new MutationObserver(() => said.push(node.textContent))
                   .observe(node, {childList: true, characterData: true, subtree: true});
               }
             }"""

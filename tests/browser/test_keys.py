@@ -70,8 +70,9 @@ def test_the_default_connection_is_chosen(people: People, lab: Lab, write, vendo
     ada.command("nbinline:open-keys")
     dialog = ada.page.locator(".jp-Dialog")
     row = dialog.locator("fieldset", has=ada.page.get_by_text("Anthropic", exact=False)).first
-    row.get_by_role("radio").check()
+    row.get_by_role("radio").click()
     dialog.get_by_text("The default connection has been changed.").wait_for()
+    assert row.get_by_role("radio").is_checked()
     dialog.get_by_role("button", name="Close").click()
 
     try:

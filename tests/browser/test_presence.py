@@ -14,12 +14,13 @@ AGENT = "AI agent"
 
 GONE = """
 () => new Promise(resolve => {
+  let endedAt;
   const look = () => {
     const mark = nbt.answer('ask')?.mark.status;
     const ended = mark !== undefined && mark !== 'queued' && mark !== 'running';
     const here = nbt.agents().length > 0;
-    if (ended && window.nbtEnded === undefined) window.nbtEnded = performance.now();
-    if (ended && !here) { resolve(performance.now() - window.nbtEnded); return; }
+    if (ended && endedAt === undefined) endedAt = performance.now();
+    if (ended && !here) { resolve(performance.now() - endedAt); return; }
     setTimeout(look, 10);
   };
   look();
@@ -77,9 +78,8 @@ def test_both_people_see_label_cursor_and_list_entry(people: People, lab: Lab, w
         answer,
     )
     assert tail == "", "the caret does not stand behind the last word"
-    remote = bob.node(answer).locator(".cm-yRemoteSelectionInfo, .jp-remote-userInfo")
-    remote.first.wait_for(state="attached")
-    assert AGENT in remote.first.inner_text()
+    bob.node(answer).locator(".jp-remote-cursor").wait_for()
+    bob.page.locator(".jp-remote-userFlag", has_text=AGENT).wait_for()
 
     press_stop(ada, "ask")
     for page in (ada, bob):
