@@ -21,13 +21,14 @@ from jupyter_server.utils import ensure_async
 from jupyter_server_ydoc.rooms import DocumentRoom
 from jupyter_server_ydoc.utils import OutOfBandChanges
 from jupyter_ydoc import YNotebook
+from pycrdt import Channel, Doc
+from tornado.web import HTTPError
+
 from nbinline_agent.document.channel import MemoryChannel, memory_channels
 from nbinline_agent.document.peer import Peer
 from nbinline_agent.document.vectors import read_vector
 from nbinline_agent.errors import ReadOnlyNotebook, RoomLost, UnknownNotebook
 from nbinline_agent.ids import FileId, NotebookPath
-from pycrdt import Channel, Doc
-from tornado.web import HTTPError
 
 from .store import SafeSQLiteYStore, close_writers
 
@@ -42,6 +43,9 @@ LOAD_DEADLINE = 60.0
 
 SYNC_DEADLINE = 30.0
 """Seconds until a joined room must have sent its document."""
+
+SAVE_DEADLINE = 60.0
+"""Seconds after which a save is given up; a disk that is that slow counts as failed."""
 
 LEAVE_DEADLINE = 5.0
 """Seconds for the last words and the last save when leaving."""
@@ -85,9 +89,10 @@ class RoomsOfServer:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
         return self
 
-    async def __aexit__(self, *exception: Any) -> bool | None:
+    async def __aexit__(self, *exception: object) -> None:
         self._tasks.cancel_scope.cancel()
-        return await self._stack.__aexit__(*exception)
+        # Not told of the block's exception, the task group cannot wrap it into a group.
+        await self._stack.aclose()
 
     @property
     def _extension(self) -> Any:
@@ -142,13 +147,16 @@ class RoomsOfServer:
         room = await _open(self._extension, f"json:notebook:{file_id}")
         try:
             async with self.served(room.room_id) as channel:
-                async with Peer(channel) as peer:
-                    await peer.synced(timeout=SYNC_DEADLINE)
-                    membership = RoomMembership(self, room, peer, file_id, clean)
-                    async with _alongside(membership.watch):
-                        yield membership
-                # The peer has said farewell: its last words are in the room, but not in the file.
-                await membership.save_last_words()
+                peer = Peer(channel)
+                membership = RoomMembership(self, room, peer, file_id, clean)
+                try:
+                    async with peer:
+                        await peer.synced(timeout=SYNC_DEADLINE)
+                        async with _alongside(membership.watch):
+                            yield membership
+                finally:
+                    # The peer has said farewell: its last words are in the room, not in the file.
+                    await membership.save_last_words()
         finally:
             self._close_later(room)
 
@@ -206,6 +214,11 @@ class RoomMembership:
         self._announcement = anyio.Event()
 
     @property
+    def alive(self) -> bool:
+        """Whether the room is still the one that is served; ``lost`` is set a little later."""
+        return self._room.is_alive and not self.peer.closed.is_set()
+
+    @property
     def path(self) -> NotebookPath:
         """Where the notebook is now; follows renames made through the server."""
         self._path = self._rooms.path_of(self.file_id) or self._path
@@ -227,7 +240,8 @@ class RoomMembership:
                 return False
             started = time.monotonic()
             # A save that was begun is ended: a cancelled one would look failed and be written.
-            with anyio.CancelScope(shield=True):
+            saved = False
+            with anyio.move_on_after(SAVE_DEADLINE, shield=True):
                 saved = await self._room.save()
                 self._last_save = time.monotonic() - started
             if saved:

@@ -119,10 +119,12 @@ class Desk:
                     self._membership = None
                 if idle:
                     return
-            except NbinlineError as error:
+            except Exception as error:
+                if not isinstance(error, NbinlineError):
+                    log.exception("room failed", notebook=self.path)
                 failures += 1
                 if not self._active or failures > self.limits.rejoins:
-                    await self._give_up(error)
+                    await self._give_up(error if isinstance(error, NbinlineError) else RoomLost())
                     return
             await anyio.sleep(self.limits.pause * 2**failures)
 
@@ -179,8 +181,9 @@ class Desk:
         while True:
             if self._failure is not None:
                 raise self._failure
-            if self._membership is not None and not self._membership.lost.is_set():
-                return self._membership
+            membership = self._membership
+            if membership is not None and membership.alive:
+                return membership
             if self.closing:
                 raise RoomLost
             await self._changed.wait()
@@ -190,6 +193,7 @@ class Desk:
             try:
                 await self.around.journal.append_updates(run.run_id, updates)
             except NbinlineError as error:
+                # The document goes on without its safety net rather than not at all.
                 log.warning("updates not journalled", run=run.run_id, code=error.code)
 
     # -- people's wishes --------------------------------------------------------------------
@@ -289,7 +293,8 @@ class Desk:
         """Wait for a run whose end the asker may have seen in the document already."""
         active = self._active.get(prompt)
         if active is not None and active.ending:
-            await active.ended.wait()
+            with anyio.move_on_after(BARRIER):
+                await active.ended.wait()
 
     def _check_free(self, prompt: CellId) -> None:
         active = self._active.get(prompt)
@@ -299,7 +304,7 @@ class Desk:
             raise TooManyRuns
 
     async def _check_document(self, notebook: Notebook, start: StartRun) -> None:
-        if start.override.acknowledge or self._active:
+        if start.override.acknowledge or any(not run.record.status.ended for run in self.runs()):
             return
         before = await self.around.journal.last_cells(self.file_id)
         present = set(notebook.ids())
@@ -393,12 +398,12 @@ class Desk:
         if membership is None or membership.lost.is_set():
             return
         try:
+            await self.around.journal.note_cells(self.file_id, Notebook(membership.peer).ids())
             saved = await membership.peer.settled() and await membership.save()
             if saved:
                 await self.around.journal.forget_updates(run.run_id)
             else:
                 await run.note("not-saved", {})
-            await self.around.journal.note_cells(self.file_id, Notebook(membership.peer).ids())
         except NbinlineError as error:
             log.warning("run not kept", run=run.run_id, code=error.code)
 

@@ -10,6 +10,7 @@ import structlog
 from .document.answer import AnswerCell, RunMark
 from .document.notebook import Notebook
 from .document.peer import Membership
+from .document.repair import bring_back
 from .document.replay import apply_updates
 from .ids import RunId
 from .journal import Journal, UnfinishedRun
@@ -69,5 +70,7 @@ async def restore(membership: Membership, journal: Journal, dead: UnfinishedRun)
             model=record.model,
             backend=record.connection,
         )
-        appended = AnswerCell.restore(notebook, record.prompt_cell_id, answer, mark, dead.text)
+        if notebook.has(answer):
+            appended = bring_back(notebook, answer, dead.text, record.run_id)
+        appended += AnswerCell.restore(notebook, record.prompt_cell_id, answer, mark, dead.text)
     return Restored(replayed, appended)

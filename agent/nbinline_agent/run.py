@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 import anyio
+import anyio.to_thread
 import structlog
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from .context.budget import Limits
 from .context.build import Built, build
 from .context.choices import Choices
+from .context.continuation import Seam
 from .document.answer import AnswerCell, Pacer, RunMark
+from .document.background import background
 from .document.notebook import Notebook
 from .document.peer import Membership
 from .document.presence import AgentUser, Presence
-from .errors import BadAnswer, CellGone, NbinlineError, RoomLost
+from .document.repair import bring_back
+from .errors import BadAnswer, CellGone, NbinlineError
 from .ids import CellId, FileId, NotebookPath, RunId
 from .journal import TRANSITIONS, Author, Journal, RunRecord, RunStatus
 from .messages import (
@@ -41,6 +46,9 @@ TEXT_INTERVAL = 0.5
 
 ENDING_DEADLINE = 1.5
 """Seconds that the last writes of a run may take once it was asked to end."""
+
+BACKLOG = 1_000
+"""Events of a model that may wait to be written before its stream is read no further."""
 
 SETTLING = 0.8
 """Seconds within which everybody should have the last words before the run counts as ended."""
@@ -168,6 +176,7 @@ class Run:
     ended: anyio.Event = field(default_factory=anyio.Event)
     news: anyio.Event = field(default_factory=anyio.Event)
     answer_text: str = ""
+    _seen: str = ""
     ending: bool = False
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _wish: RunStatus | None = None
@@ -200,8 +209,15 @@ class Run:
         self.news.set()
         self.news = anyio.Event()
 
-    async def move(self, status: RunStatus, error: NbinlineError | None = None) -> bool:
+    async def move(
+        self, status: RunStatus, error: NbinlineError | None = None, *, at: float | None = None
+    ) -> bool:
         """Go to another status if that is a legal step, and journal it.
+
+        Args:
+            status: Where to.
+            error: Why, if it failed.
+            at: When it happened, in seconds since the epoch; now by default.
 
         Returns:
             Whether the status changed.
@@ -209,7 +225,7 @@ class Run:
         async with self._moving:
             if status not in TRANSITIONS[self.record.status]:
                 return False
-            now = time.time()
+            now = time.time() if at is None else at
             self.record = replace(
                 self.record,
                 status=status,
@@ -244,15 +260,13 @@ class Run:
 
     async def _live(self, memberships: Memberships) -> None:
         await self.move(RunStatus.PREPARING)
-        with closing(_Stream(self)) as stream:
-            async with anyio.create_task_group() as tasks:
-                while True:
-                    membership = await self._room(memberships)
-                    if membership is None:
-                        break
-                    if await self._write_in(membership, stream, tasks):
-                        break
-                tasks.cancel_scope.cancel()
+        stream = _Stream(self)
+        async with anyio.create_task_group() as tasks:
+            while True:
+                membership = await self._room(memberships)
+                if membership is None or await self._write_in(membership, stream, tasks):
+                    break
+            tasks.cancel_scope.cancel()
 
     async def _room(self, memberships: Memberships) -> Membership | None:
         try:
@@ -273,20 +287,24 @@ class Run:
             try:
                 with anyio.CancelScope() as here:
                     tasks.start_soon(_cancel_when, membership.lost, here)
+                    tasks.start_soon(self._keep_seen, notebook, answer.id, membership.lost)
                     outcome = await self._outcome(notebook, answer, stream, tasks)
                 if here.cancelled_caught:
+                    self._look(notebook, answer.id)
                     return False
             except anyio.get_cancelled_exc_class():
                 outcome = Outcome(self._wish or RunStatus.INTERRUPTED)
                 with anyio.move_on_after(ENDING_DEADLINE, shield=True):
-                    await self._end(membership, answer, outcome)
+                    await self._end(membership, notebook, answer, outcome)
                 raise
-            return await self._end(membership, answer, outcome)
+            return await self._end(membership, notebook, answer, outcome)
 
     def _answer_cell(
         self, membership: Membership, notebook: Notebook
     ) -> AbstractAsyncContextManager[AnswerCell]:
         if self.answer_text and self.record.answer_cell_id is not None:
+            if self._seen and notebook.has(self.record.answer_cell_id):
+                bring_back(notebook, self.record.answer_cell_id, self._seen, self.run_id)
             return AnswerCell.resume(
                 notebook,
                 self.record.answer_cell_id,
@@ -302,18 +320,33 @@ class Run:
     @asynccontextmanager
     async def _shown(self, membership: Membership, answer: AnswerCell) -> AsyncIterator[None]:
         presence = Presence(membership.peer, self.around.user)
-        async with membership.writing():
-            try:
+
+        async def follow() -> None:
+            while not self.record.status.ended:
+                news = self.news
                 await presence.show(
                     self.run_id,
                     self.record.status.value,
                     answer.id,
                     self.record.author.display_name,
                 )
-                yield
+                await news.wait()
+
+        async with membership.writing():
+            try:
+                await membership.announce(
+                    {
+                        "user": self.around.user.shown(),
+                        "current": f"notebook:{membership.path}",
+                        "documents": [membership.path],
+                    }
+                )
+                async with background(follow):
+                    yield
             finally:
                 with anyio.move_on_after(1, shield=True):
                     await presence.hide()
+                    await membership.announce(None)
 
     async def _outcome(
         self,
@@ -326,7 +359,6 @@ class Run:
             if not stream.started:
                 await answer.set_status(RunStatus.PREPARING.in_document)
                 built = await self._build(notebook)
-                tasks.start_soon(self._keep_text)
                 tasks.start_soon(stream.pump, built.request)
                 stream.started = True
             await stream.write_to(answer)
@@ -342,50 +374,69 @@ class Run:
     async def _build(self, notebook: Notebook) -> Built:
         snapshot = await notebook.snapshot()
         plan = self.plan
-        built = build(
-            snapshot,
-            self.record.prompt_cell_id,
-            asker=self.record.author.username,
-            choices=plan.choices,
-            limits=plan.limits,
-            secret=plan.secret,
-            file_id=plan.file_id,
-            continuing=self.answer_text or None,
+        # Pure, and too long for the loop where a large window takes a large notebook.
+        built = await anyio.to_thread.run_sync(
+            partial(
+                build,
+                snapshot,
+                self.record.prompt_cell_id,
+                asker=self.record.author.username,
+                choices=plan.choices,
+                limits=plan.limits,
+                secret=plan.secret,
+                file_id=plan.file_id,
+                continuing=self.answer_text or None,
+            )
         )
-        self.record = replace(self.record, report=built.report.to_json())
+        self.record = replace(self.record, report=built.report.brief())
         await self.around.journal.save(self.record)
         await self.note("context", {"request_sha256": built.report.request_sha256})
         return built
 
-    async def _keep_text(self) -> None:
-        kept = self.answer_text
-        while True:
-            await anyio.sleep(TEXT_INTERVAL)
-            if self.answer_text != kept:
-                kept = self.answer_text
+    def _look(self, notebook: Notebook, answer: CellId) -> None:
+        if notebook.has(answer):
+            self._seen = notebook.source(answer)
+
+    async def _keep_seen(self, notebook: Notebook, answer: CellId, lost: anyio.Event) -> None:
+        """Journal what stands in the answer cell: what people see, their own words included."""
+        kept = ""
+        while not lost.is_set():
+            with anyio.move_on_after(TEXT_INTERVAL):
+                await lost.wait()
+            if not self.answer_text:
+                continue
+            self._look(notebook, answer)
+            if self._seen != kept and not lost.is_set():
+                kept = self._seen
                 await self.around.journal.record_text(self.run_id, kept)
 
-    async def _end(self, membership: Membership, answer: AnswerCell, outcome: Outcome) -> bool:
+    async def _end(
+        self, membership: Membership, notebook: Notebook, answer: AnswerCell, outcome: Outcome
+    ) -> bool:
         """Say in the document, then in the journal, how the run ended.
 
         Returns:
             False if the room was replaced before it had the last words; the run goes on then.
         """
+        self.ending = True
         error = outcome.error
+        ended_at = time.time()
         try:
             await answer.finish(
                 outcome.status.in_document,
                 error=(error.code, error.message) if error else None,
-                ended_at=time.time(),
+                ended_at=ended_at,
             )
         except CellGone as gone:
             error = error or gone
-        settled = await membership.peer.settled(SETTLING)
-        if not settled and membership.lost.is_set() and self._wish is None:
+        await membership.peer.settled(SETTLING)
+        # A room that was replaced may still answer: whatever it has is not what people see.
+        if not membership.alive and self._wish is None:
             return False
-        self.answer_text = answer.text
-        await self.around.journal.record_text(self.run_id, answer.text)
-        await self.move(outcome.status, error)
+        if self.answer_text:
+            self._look(notebook, answer.id)
+            await self.around.journal.record_text(self.run_id, self._seen)
+        await self.move(outcome.status, error, at=ended_at)
         return True
 
 
@@ -401,62 +452,85 @@ class _Stream:
         self._run = run
         self.started = False
         self._wrote = False
-        send, receive = anyio.create_memory_object_stream[ModelEvent | NbinlineError](64)
-        self._send: MemoryObjectSendStream[ModelEvent | NbinlineError] = send
-        self._receive: MemoryObjectReceiveStream[ModelEvent | NbinlineError] = receive
-
-    def close(self) -> None:
-        """Let go of the buffer."""
-        self._send.close()
-        self._receive.close()
+        self._seam = Seam(run.answer_text)
+        self._events: deque[ModelEvent | NbinlineError | None] = deque()
+        self._changed = anyio.Event()
 
     async def pump(self, request: ModelRequest) -> None:
-        """Read the provider's events into the buffer; an error is its last item."""
+        """Collect the provider's events; an error, or None, is the last of them."""
         connections = self._run.around.connections
-        async with self._send:
-            try:
-                async with (
-                    connections.open(self._run.record.connection) as provider,
-                    provider.stream(request) as events,
-                ):
-                    async for event in events:
-                        await self._send.send(event)
-            except NbinlineError as error:
-                await self._send.send(error)
-            except Exception:
-                log.exception("provider failed", run=self._run.run_id)
-                await self._send.send(BadAnswer())
+        try:
+            async with (
+                connections.open(self._run.record.connection) as provider,
+                provider.stream(request) as events,
+            ):
+                async for event in events:
+                    await self._put(event)
+            await self._put(None)
+        except NbinlineError as error:
+            await self._put(error)
+        except Exception:
+            log.exception("provider failed", run=self._run.run_id)
+            await self._put(BadAnswer())
+
+    async def _put(self, event: ModelEvent | NbinlineError | None) -> None:
+        while len(self._events) >= BACKLOG:
+            await self._changed.wait()
+        self._events.append(event)
+        self._pulse()
+
+    def _pulse(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
     async def write_to(self, answer: AnswerCell) -> None:
-        """Write what arrives until the turn has ended.
+        """Write what has arrived and arrives until the turn has ended.
+
+        An event leaves the buffer in the same step that takes it to the answer: cancelling loses
+        none and doubles none.
 
         Raises:
             ProviderError: The service failed, or sent nothing.
             CellGone: The answer cell was deleted.
         """
+        while True:
+            while not self._events:
+                await self._changed.wait()
+            if isinstance(self._events[0], TextDelta):
+                await self._run.move(RunStatus.STREAMING)
+            event = self._events.popleft()
+            self._pulse()
+            if await self._take(event, answer):
+                return
+
+    async def _take(self, event: ModelEvent | NbinlineError | None, answer: AnswerCell) -> bool:
+        """Act on one event; True if it was the last."""
         run = self._run
-        async for event in self._receive:
-            match event:
-                case TextDelta(text=text):
-                    await run.move(RunStatus.STREAMING)
-                    self._wrote = self._wrote or bool(text)
-                    run.answer_text += text
-                    await answer.write(text)
-                case Usage():
-                    run.record = replace(run.record, usage=run.record.usage + event)
-                case Retrying():
-                    await run.note(
-                        "retrying",
-                        {"attempt": event.attempt, "delay": event.delay, "code": event.code},
-                    )
-                case ToolCalled():
-                    raise BadAnswer("The model called a tool that it was not offered. Run again.")
-                case Thinking():
-                    pass
-                case TurnEnded():
-                    if not self._wrote:
-                        raise BadAnswer("The model sent an empty answer. Run the prompt again.")
-                    return
-                case NbinlineError():
-                    raise event
-        raise RoomLost if answer.closed else BadAnswer
+        match event:
+            case TextDelta(text=text):
+                await self._add(answer, self._seam.feed(text))
+            case Usage():
+                run.record = replace(run.record, usage=run.record.usage + event)
+            case Retrying(attempt=attempt, delay=delay, code=code):
+                await run.note("retrying", {"attempt": attempt, "delay": delay, "code": code})
+            case ToolCalled():
+                raise BadAnswer("The model called a tool that it was not offered. Run again.")
+            case Thinking():
+                pass
+            case TurnEnded():
+                await self._add(answer, self._seam.end())
+                if not self._wrote:
+                    raise BadAnswer("The model sent an empty answer. Run the prompt again.")
+                return True
+            case NbinlineError():
+                await self._add(answer, self._seam.end())
+                raise event
+            case None:
+                raise BadAnswer
+        return False
+
+    async def _add(self, answer: AnswerCell, text: str) -> None:
+        if text:
+            self._wrote = True
+            self._run.answer_text += text
+            await answer.write(text)

@@ -149,6 +149,11 @@ class _Member:
         self._shared = shared
 
     @property
+    def alive(self) -> bool:
+        """Whether the room is still there."""
+        return not (self.lost.is_set() or self.peer.closed.is_set())
+
+    @property
     def file_id(self) -> FileId:
         return self._shared.file_id
 

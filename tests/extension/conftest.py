@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import nbinline_rtc.extension  # noqa: F401 (imported before anybody watches the loop)
 from nbinline_rtc.rooms import RoomMembership, RoomsOfServer
 from nbinline_rtc.store import close_writers
 from tests.extension.notebooks import notebook
@@ -105,7 +107,22 @@ async def stopping(ydoc: Any) -> AsyncIterator[None]:
         yield
     finally:
         await ydoc.stop_extension()
+        await _ended("_save_content")
         await asyncio.to_thread(close_writers)
+
+
+async def _ended(coroutine: str) -> None:
+    """Wait for tasks of the server that outlive its stopping: a save is shielded."""
+    tasks = [t for t in asyncio.all_tasks() if coroutine in repr(t.get_coro())]
+    if tasks:
+        await asyncio.wait(tasks, timeout=5)
+
+
+def pytest_sessionfinish() -> None:
+    """Let the session end although the server's loop was closed over a task in a worker thread."""
+    for thread in threading.enumerate():
+        if thread.name == "AnyIO worker thread" and hasattr(thread, "stop"):
+            thread.stop()
 
 
 async def until(holds: Callable[[], Any], timeout: float = 5.0) -> None:
