@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
+
 from nbinline_agent.errors import NbinlineError
 
 from . import __version__, earlier, model_package

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 from anyio import AsyncContextManagerMixin
 from anyio.abc import TaskGroup, TaskStatus
+
 from nbinline_agent.context.budget import Limits
 from nbinline_agent.errors import NbinlineError, NotConfigured, UnknownConnection
 from nbinline_agent.messages import ConnectionInfo

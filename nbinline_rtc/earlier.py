@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import json5
+
 from nbinline_agent.context.choices import Mode
 from nbinline_agent.context.instructions import STYLES
 

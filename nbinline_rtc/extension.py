@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_server.extension.application import ExtensionApp
-from nbinline_agent.errors import NbinlineError
 from traitlets import Bool, Float, Int, List, Unicode
+
+from nbinline_agent.errors import NbinlineError
 
 from .handlers import ROUTES
 from .host import Host, HostSettings, NotReady, open_host

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
+from tornado import web
+
 from nbinline_agent.errors import BadRequest, NbinlineError, UnknownConnection, UnknownRun
 from nbinline_agent.journal import Author
 from nbinline_agent.messages import JsonValue
-from tornado import web
 
 from . import __version__, wire
 

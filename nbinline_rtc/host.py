@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+
 from nbinline_agent.context.instructions import STYLES
 from nbinline_agent.desk import PROMPT_LIMIT, DeskLimits
 from nbinline_agent.document.answer import Pacer

@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
+
 from nbinline_agent.errors import JournalUnavailable
 from nbinline_agent.ids import RunId
 

@@ -18,6 +18,7 @@ import anyio.to_thread
 from anyio import AsyncContextManagerMixin
 from anyio.abc import ByteReceiveStream, Process, TaskGroup, TaskStatus
 from anyio.streams.text import TextReceiveStream
+
 from nbinline_agent.errors import NotConfigured, Unavailable
 
 from . import model_package

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 import structlog
+
 from nbinline_agent.journal import RunRecord
 
 HIDDEN = "[hidden]"

@@ -24,6 +24,7 @@ from typing import Self, TypeAlias, TypeVar
 import anyio
 import anyio.to_thread
 import structlog
+
 from nbinline_agent.errors import JournalUnavailable
 from nbinline_agent.ids import CellId, FileId, NotebookPath, RunId
 from nbinline_agent.journal import EventPage, RunRecord, UnfinishedRun

@@ -30,6 +30,7 @@ from jupyter_server_ydoc.stores import SQLiteYStore
 from pycrdt import Doc
 from pycrdt.store import BaseYStore, YDocNotFound
 from traitlets import Unicode, default
+from traitlets.config import Config
 
 from . import store_tables as tables
 from .store_recovery import Reconciled, reconcile, rescue, rescued_folder
@@ -74,8 +75,8 @@ class SafeSQLiteYStore(SQLiteYStore):  # type: ignore[misc]
     def __init__(
         self, path: str, metadata_callback: Any = None, log: Any = None, **traits: Any
     ) -> None:
-        if "config" not in traits and "parent" not in traits and ServerApp.initialized():
-            traits["config"] = ServerApp.instance().config
+        if "config" not in traits and "parent" not in traits:
+            traits["config"] = _config_of_server()
         if log is not None:
             traits["log"] = log
         super().__init__(path=path, metadata_callback=metadata_callback, **traits)
@@ -187,6 +188,17 @@ class SafeSQLiteYStore(SQLiteYStore):  # type: ignore[misc]
             self.log.error("The stored history of %s could not be set aside: %s", path, error)
 
 
+def _config_of_server() -> Config:
+    """What the collaboration extension of the running server gives its own stores."""
+    if not ServerApp.initialized():
+        return Config()
+    serverapp = ServerApp.instance()
+    web_app = getattr(serverapp, "web_app", None)
+    extension = web_app.settings.get("jupyter_server_ydoc") if web_app is not None else None
+    config: Config = (extension or serverapp).config
+    return config
+
+
 def reconcile_after_crash(serverapp: Any) -> list[Reconciled]:
     """Bring files up to the stored documents that a dead server left ahead of them.
 
@@ -205,5 +217,5 @@ def reconcile_after_crash(serverapp: Any) -> list[Reconciled]:
     store_class = getattr(extension, "ystore_class", None)
     if not (isinstance(store_class, type) and issubclass(store_class, SafeSQLiteYStore)):
         return []
-    database: str = store_class(path="", config=serverapp.config).db_path
+    database: str = store_class(path="", config=extension.config).db_path
     return reconcile(serverapp, database) if os.path.isfile(database) else []

@@ -22,6 +22,7 @@ from typing import Any
 import nbformat
 import pycrdt
 from jupyter_core.paths import jupyter_data_dir
+from jupyter_server.services.contents.fileio import path_to_intermediate
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 
@@ -125,25 +126,30 @@ class _Comparison:
             return Outcome.LEFT
         updates = [row.update for row in rows]
         history = tables.replay(updates)
-        content = Path(os_path).read_bytes()
         notebook = _notebook_of(history.update)
-        on_disk = _parse(content)
-        if _alike(notebook.get(deduplicate=False), on_disk):
+        content = Path(os_path).read_bytes()
+        copy = Path(path_to_intermediate(os_path))
+        torn = _parse(content) is None and copy.is_file()
+        if torn:
+            # Killed while it saved: this is what the file held before.
+            content = copy.read_bytes()
+        on_disk = _as_document(content)
+        if _alike(notebook.get(deduplicate=False), on_disk) and not torn:
             return Outcome.IN_SYNC
         if history.holed or not self._is_ancestor(content, on_disk, notebook, rows):
             rescue(rescued_folder(), self._mark.path, updates, Path(self._path).stem)
             log.warning("%s: somebody else changed the file, so it was left as it is", self._path)
             return Outcome.RESCUED
         self._write(os_path, notebook, history.state)
+        if torn:
+            copy.unlink(missing_ok=True)
         return Outcome.WRITTEN
 
     def _is_ancestor(
         self, content: bytes, on_disk: Any, notebook: YNotebook, rows: Sequence[tables.Row]
     ) -> bool:
         """Whether the file holds what the stored document held at some time since it was opened."""
-        algorithm = getattr(self._contents, "hash_algorithm", "sha256")
-        digest = hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
-        if digest == notebook.ystate.get("hash"):
+        if self._digest(content) == notebook.ystate.get("hash"):
             return True
         deadline = time.monotonic() + EFFORT
         for state in _states(rows, self._mark.row):
@@ -161,13 +167,15 @@ class _Comparison:
             nbformat.write(  # type: ignore[no-untyped-call]
                 content, file, version=nbformat.NO_CONVERT
             )
-        algorithm = getattr(self._contents, "hash_algorithm", "sha256")
-        notebook.hash = hashlib.new(
-            algorithm, Path(os_path).read_bytes(), usedforsecurity=False
-        ).hexdigest()
+        notebook.hash = self._digest(Path(os_path).read_bytes())
         notebook.dirty = False
         self._writer.put(self._mark.path, notebook.ydoc.get_update(state))
         self._writer.flush().result(PATIENCE)
+
+    def _digest(self, content: bytes) -> str:
+        """The hash that a save leaves in the document's state."""
+        algorithm = getattr(self._contents, "hash_algorithm", "sha256")
+        return hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
 
 
 def _notebook_of(update: bytes) -> YNotebook:
@@ -200,18 +208,34 @@ def _parse(content: bytes) -> Any:
         return None
 
 
+def _as_document(content: bytes) -> Any:
+    """The file as a room's document has it after loading; None when it is not a notebook."""
+    on_disk = _parse(content)
+    if on_disk is None:
+        return None
+    notebook = YNotebook()
+    notebook.set(on_disk)
+    return notebook.get(deduplicate=False) | {"empty": not on_disk["cells"]}
+
+
 def _alike(document: Any, on_disk: Any) -> bool:
-    """Whether both hold the same; trust is not in the file."""
-    return on_disk is not None and _without_trust(document) == _without_trust(on_disk)
+    """Whether both hold the same, but for what a file does not have."""
+    if on_disk is None:
+        return False
+    # An empty file is given one cell, with an id of its own at each loading.
+    without_ids = on_disk["empty"] and len(document["cells"]) == 1
+    return all(document[key] == on_disk[key] for key in ("nbformat", "nbformat_minor")) and (
+        _comparable(document, without_ids) == _comparable(on_disk, without_ids)
+    )
 
 
-def _without_trust(notebook: Any) -> Any:
+def _comparable(notebook: Any, without_ids: bool) -> Any:
     cells = []
     for cell in notebook["cells"]:
-        metadata = {k: v for k, v in dict(cell["metadata"]).items() if k != "trusted"}
-        cells.append({**cell, "metadata": metadata})
-    metadata = {k: v for k, v in dict(notebook["metadata"]).items() if k != "orig_nbformat"}
-    return {**notebook, "cells": cells, "metadata": metadata}
+        metadata = {k: v for k, v in cell["metadata"].items() if k != "trusted"}
+        left_out = {"metadata", "id"} if without_ids else {"metadata"}
+        cells.append(({k: v for k, v in cell.items() if k not in left_out}, metadata))
+    return cells, {k: v for k, v in notebook["metadata"].items() if k != "orig_nbformat"}
 
 
 def rescued_folder() -> Path:

@@ -391,7 +391,9 @@ _writers_guard = threading.Lock()
 
 def writer_of(database: str) -> StoreWriter:
     """The one writer of this process for a file."""
-    name = database if database == ":memory:" else os.path.abspath(database)
+    name = (
+        database if database == ":memory:" or os.path.isabs(database) else os.path.abspath(database)
+    )
     with _writers_guard:
         if name not in _writers:
             _writers[name] = StoreWriter(name)

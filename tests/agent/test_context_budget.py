@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from nbinline_agent.context import instructions
 from nbinline_agent.context.budget import Limits
 from nbinline_agent.context.build import Built, build, measure, request_json, request_sha256

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from nbinline_agent.context.continuation import HELD, SHORTEST, Seam
 
 

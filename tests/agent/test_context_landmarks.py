@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from nbinline_agent.context.landmarks import Sent, describe, find, has_heading, serialise
 from nbinline_agent.context.marks import Role, marks, role
 from nbinline_agent.document.notebook import Cell

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+
 from nbinline_agent.context.budget import Limits
 from nbinline_agent.context.build import Built, build
 from nbinline_agent.context.choices import Choices, Mode, Outputs, Policy

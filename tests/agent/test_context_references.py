@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from nbinline_agent.context import references
 from nbinline_agent.context.references import Reference, declared, distinct, find, substitute
 from nbinline_agent.document.notebook import Cell

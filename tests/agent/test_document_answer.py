@@ -6,6 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
+from pycrdt import Text
+
 from nbinline_agent.document.answer import AnswerCell, Pacer, RunMark
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.errors import CellGone, UnknownCell
@@ -21,7 +23,6 @@ from nbinline_agent.testing import (
     prompt,
     two_peers,
 )
-from pycrdt import Text
 
 pytestmark = pytest.mark.asyncio
 

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+
 from nbinline_agent.document.channel import CAPACITY, memory_channels
 
 pytestmark = pytest.mark.asyncio

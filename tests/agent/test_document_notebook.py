@@ -5,6 +5,8 @@ from typing import Any
 
 import anyio
 import pytest
+from pycrdt import Array, Map, Text
+
 from nbinline_agent.document.notebook import (
     Cell,
     Notebook,
@@ -23,7 +25,6 @@ from nbinline_agent.testing import (
     open_notebook,
     prompt,
 )
-from pycrdt import Array, Map, Text
 
 pytestmark = pytest.mark.asyncio
 

@@ -6,12 +6,6 @@ from typing import Any, ClassVar
 import anyio
 import pytest
 from jupyter_ydoc import YNotebook
-from nbinline_agent.document.channel import MemoryChannel, memory_channels
-from nbinline_agent.document.notebook import Notebook
-from nbinline_agent.document.peer import Peer
-from nbinline_agent.document.vectors import read_vector
-from nbinline_agent.errors import BadRequest, NotCaughtUp, RoomLost, UnknownCell
-from nbinline_agent.testing import PATH, MemoryRooms, code, markdown, open_notebook, two_peers
 from pycrdt import (
     Awareness,
     Doc,
@@ -21,6 +15,13 @@ from pycrdt import (
     create_awareness_message,
     create_update_message,
 )
+
+from nbinline_agent.document.channel import MemoryChannel, memory_channels
+from nbinline_agent.document.notebook import Notebook
+from nbinline_agent.document.peer import Peer
+from nbinline_agent.document.vectors import read_vector
+from nbinline_agent.errors import BadRequest, NotCaughtUp, RoomLost, UnknownCell
+from nbinline_agent.testing import PATH, MemoryRooms, code, markdown, open_notebook, two_peers
 
 pytestmark = pytest.mark.asyncio
 

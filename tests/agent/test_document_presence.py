@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from nbinline_agent.document import presence as module
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.document.presence import AgentUser, Presence, check_state, end_cursor

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pycrdt import Doc, Text
+
 from nbinline_agent.document.answer import AnswerCell, RunMark
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.document.replay import apply_updates
 from nbinline_agent.ids import CellId, RunId
 from nbinline_agent.testing import PATH, MemoryRooms, prompt
-from pycrdt import Doc, Text
 
 pytestmark = pytest.mark.asyncio
 

@@ -4,6 +4,7 @@ import time
 
 import anyio
 import pytest
+
 from nbinline_agent.errors import BadAnswer, NotAuthenticated, ProviderError, TimedOut
 from nbinline_agent.messages import (
     EndReason,
@@ -22,7 +23,6 @@ from nbinline_agent.messages import (
 from nbinline_agent.providers.base import Provider, Timeouts
 from nbinline_agent.providers.opening import open_provider
 from nbinline_agent.providers.retry import RetryPolicy
-
 from tests.vendor.plugin import Vendor
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(30)]

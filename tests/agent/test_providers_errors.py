@@ -10,6 +10,9 @@ import openai
 import pytest
 from anthropic.types import stop_reason
 from anthropic.types.shared import error_type
+from openai.types.chat import chat_completion_chunk
+from openai.types.responses import Response, ResponseError, ResponseStreamEvent
+
 from nbinline_agent import errors
 from nbinline_agent.messages import EndReason, Message, ModelRequest
 from nbinline_agent.providers import (
@@ -25,8 +28,6 @@ from nbinline_agent.providers import (
     openai as openai_adapter,
 )
 from nbinline_agent.providers.failures import Call, Said
-from openai.types.chat import chat_completion_chunk
-from openai.types.responses import Response, ResponseError, ResponseStreamEvent
 
 KEY = "sk-test-0123456789abcdef"
 CALL = Call(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from nbinline_agent.errors import NotConfigured, ProviderError
 from nbinline_agent.messages import (
     EndReason,
@@ -18,7 +19,6 @@ from nbinline_agent.providers import chat
 from nbinline_agent.providers.failures import Call
 from nbinline_agent.providers.opening import open_provider
 from nbinline_agent.providers.retry import Failed
-
 from tests.vendor.plugin import Vendor
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(30)]

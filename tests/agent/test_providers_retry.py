@@ -6,6 +6,7 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from nbinline_agent.errors import ConnectFailed, NotAuthenticated, RateLimited, Unavailable
 from nbinline_agent.providers import base, catalog
 from nbinline_agent.providers.retry import Failure, RetryPolicy, retry_after

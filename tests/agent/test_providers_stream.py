@@ -12,6 +12,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from nbinline_agent.errors import ProviderError
 from nbinline_agent.messages import (
     EndReason,
@@ -28,7 +29,6 @@ from nbinline_agent.providers.base import Provider, Timeouts
 from nbinline_agent.providers.opening import open_provider
 from nbinline_agent.providers.retry import RetryPolicy
 from nbinline_agent.providers.streaming import Surrogates
-
 from tests.vendor.plugin import Vendor
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(60)]

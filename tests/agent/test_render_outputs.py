@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from nbinline_agent.render.outputs import CELL_LENGTH, FULL_LENGTH, in_full, summarise
 
 # What pandas 3.1 and polars 2.1 hand to the front end.

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import anyio
-from nbinline_agent.ids import RunId
 
+from nbinline_agent.ids import RunId
 from nbinline_rtc.sqlite_journal import SqliteJournal, open_journal
 
 RUNS = 100

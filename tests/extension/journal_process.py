@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import anyio
-from nbinline_agent.journal import Author, RunRecord, RunStatus
 
+from nbinline_agent.journal import Author, RunRecord, RunStatus
 from nbinline_rtc.sqlite_journal import open_journal
 
 

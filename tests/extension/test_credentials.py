@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from nbinline_agent.errors import BadRequest, UnknownConnection
 
+from nbinline_agent.errors import BadRequest, UnknownConnection
 from nbinline_rtc.credentials import CredentialStore, CredentialsUnusable
 from nbinline_rtc.earlier import find_earlier, import_earlier, saved_settings, settings_file
 from nbinline_rtc.private_files import FileRefused, PrivateFile, config_root

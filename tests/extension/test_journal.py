@@ -17,11 +17,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from nbinline_agent.errors import JournalUnavailable
 from nbinline_agent.ids import CellId, FileId, NotebookPath, RunId
 from nbinline_agent.journal import Author, Journal, MemoryJournal, RunRecord, RunStatus
 from nbinline_agent.messages import Usage
-
 from nbinline_rtc.sqlite_journal import SqliteJournal, open_journal
 
 pytestmark = pytest.mark.asyncio

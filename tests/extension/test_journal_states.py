@@ -12,9 +12,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from nbinline_agent.ids import RunId
 from nbinline_agent.journal import Author, MemoryJournal, RunRecord, RunStatus
-
 from nbinline_rtc.sqlite_journal import SqliteJournal, open_journal
 
 RUNS = st.sampled_from([RunId("a"), RunId("b"), RunId("c")])

@@ -1,6 +1,7 @@
 """The adapter for compatible servers against a real engine: it answers, stops and fails as told."""
 
 import pytest
+
 from nbinline_agent.errors import NotAuthenticated, Overflow, ProviderError
 from nbinline_agent.messages import (
     EndReason,
@@ -14,7 +15,6 @@ from nbinline_agent.messages import (
 from nbinline_agent.providers import catalog
 from nbinline_agent.providers.base import Provider
 from nbinline_agent.providers.opening import open_provider
-
 from nbinline_rtc import local_model, model_package
 from nbinline_rtc.local_model import LocalModel
 

@@ -15,8 +15,8 @@ import httpx
 import openai
 import psutil
 import pytest
-from nbinline_agent.errors import NotConfigured, Unavailable
 
+from nbinline_agent.errors import NotConfigured, Unavailable
 from nbinline_rtc import local_model, model_package
 from nbinline_rtc.local_model import LocalModel
 from nbinline_rtc.model_package import ModelMissing

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 import structlog
+
 from nbinline_agent.ids import CellId, FileId, NotebookPath, RunId
 from nbinline_agent.journal import Author, RunRecord, RunStatus
 from nbinline_agent.messages import Usage
-
 from nbinline_rtc.logs import HIDDEN, Redactor, log_run, logging_to, run_context
 
 STORED = "plain+looking/value=of?a*key"

@@ -17,6 +17,7 @@ import * as encoding from 'lib0/encoding';
 
 const SYNC = 0;
 const AWARENESS = 1;
+const RAW = 2;
 
 function report(doc) {
   const cells = doc
@@ -215,6 +216,15 @@ const commands = {
     return {};
   },
   undo: page => ({ undone: page.undo.undo() !== null }),
+  async save(page) {
+    const before = page.raw.length;
+    page.send(RAW, encoder => {
+      encoding.writeVarString(encoder, 'save');
+      encoding.writeVarUint(encoder, 1);
+    });
+    await page.until(() => page.raw.length > before, 20000);
+    return JSON.parse(page.raw.at(-1));
+  },
   async see(page, { text, timeout = 5000 }) {
     const seen = await page.until(
       () => report(page.doc).cells.some(cell => cell.source.includes(text)),

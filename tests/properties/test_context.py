@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from nbinline_agent.context.budget import Limits
 from nbinline_agent.context.build import Built, build, content_json
 from nbinline_agent.context.choices import Choices, Mode, Outputs

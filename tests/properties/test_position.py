@@ -4,10 +4,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nbinline_agent.document.alignment import align
-from nbinline_agent.document.position import Tail
 from pycrdt import Doc, Text
 
+from nbinline_agent.document.alignment import align
+from nbinline_agent.document.position import Tail
 from tests.properties.unicode import of_the_answer, typed, words
 
 anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -172,7 +172,7 @@ notes_at = st.lists(st.tuples(st.floats(0, 1), typed), max_size=4)
 def test_nothing_of_a_text_that_was_cut_and_annotated_is_left_out(
     ours: str, cut: float, notes: list[tuple[float, str]], times: int
 ) -> None:
-    """Where an agreeing part cannot be told from chance, more than was missing counts as missing."""
+    """Where an agreeing part cannot be told from chance, too much counts as missing."""
     ours = ours * times
     arrived = ours[: round(cut * len(ours))]
     found = align(ours, annotate(arrived, notes))
