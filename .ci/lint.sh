@@ -13,13 +13,12 @@ check() {
   say "$*"
   "$@" || failed+=("$*")
 }
-in_lab() { (cd lab && jlpm run "$@"); }
 
 check ruff check .
 check ruff format --check .
 check mypy
 check lint-imports
-check in_lab lint:check
-check in_lab test
+check in_folder lab jlpm run lint:check
+check in_folder lab jlpm run test
 
 [ ${#failed[@]} -eq 0 ] || stop "these failed: $(printf '%s; ' "${failed[@]}")"

@@ -19,6 +19,14 @@ stop() {
   exit 1
 }
 
+# quietly COMMAND...: its output is shown only if it fails.
+quietly() {
+  if ! "$@" >.make/last.log 2>&1; then
+    tail -n 60 .make/last.log >&2
+    stop "this failed: $*"
+  fi
+}
+
 # checksum FILE-OR-FOLDER...: one line that changes when any of them does.
 checksum() {
   find "$@" -type f -not -name '*.tsbuildinfo' -print0 | LC_ALL=C sort -z |
@@ -28,6 +36,8 @@ checksum() {
 # unchanged NAME SUM: whether the step was done for this very sum.
 unchanged() { [ -f ".make/$1" ] && [ "$(cat ".make/$1")" = "$2" ]; }
 done_for() { printf '%s\n' "$2" >".make/$1"; }
+
+in_folder() { (cd "$1" && "${@:2}"); }
 
 need_python() {
   command -v "$PYTHON" >/dev/null 2>&1 ||
@@ -78,7 +88,7 @@ build_plugin() {
   say "Building the JupyterLab plugin"
   install_node_packages
   rm -rf nbinline_rtc/labextension
-  (cd lab && jlpm run build:prod)
+  quietly in_folder lab jlpm run build:prod
   done_for plugin "$sum"
   rm -f .make/packages
 }
@@ -87,7 +97,7 @@ install_node_packages() {
   local sum
   sum=$(checksum lab/package.json lab/yarn.lock)
   if ! unchanged node "$sum" || [ ! -d lab/node_modules ]; then
-    (cd lab && jlpm install --immutable)
+    quietly in_folder lab jlpm install --immutable
     done_for node "$sum"
   fi
 }
@@ -101,7 +111,8 @@ install_packages() {
     return
   fi
   say "Installing the Python packages"
-  pip install -qq --editable ".[$1]"
+  # The plugin is built already; pip's build environment has no Node, and would build it once more.
+  SKIP_JUPYTER_BUILDER=1 pip install -qq --editable ".[$1]"
   done_for packages "$sum"
 }
 

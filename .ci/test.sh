@@ -13,7 +13,7 @@ if [ -f tests/node/package.json ]; then
   sum=$(checksum tests/node/package.json $(ls tests/node/package-lock.json 2>/dev/null))
   if ! unchanged yjs "$sum" || [ ! -d tests/node/node_modules ]; then
     say "Installing the Yjs that the tests talk to"
-    (cd tests/node && npm install --no-audit --no-fund --loglevel=error)
+    quietly in_folder tests/node npm install --no-audit --no-fund
     done_for yjs "$sum"
   fi
 fi

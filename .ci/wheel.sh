@@ -8,7 +8,7 @@ HOME_OF_CHECK=$ROOT/build/wheel-home
 
 say "Building the wheel"
 rm -rf "$OUT" "$CLEAN" "$HOME_OF_CHECK"
-python -m build --outdir "$OUT" . >build/wheel.log 2>&1 || {
+SKIP_JUPYTER_BUILDER=1 python -m build --outdir "$OUT" . >build/wheel.log 2>&1 || {
   tail -40 build/wheel.log >&2
   stop "the wheel could not be built"
 }
