@@ -145,17 +145,21 @@ class AnswerBadge extends CellBar {
   }
 
   private _notice(): string | null {
-    const { server, prompts } = this._options;
+    const { server, prompts, trans } = this._options;
     const prompt = prompts.prompt(this.answer.promptId)?.prompt ?? null;
     const defaults = readDefaults(
       prompts.panel.content.model?.getMetadata(METADATA_KEY)
     );
     const backend = this.answer.connection ?? prompt?.backend ?? null;
     const chosen = chosenConnection(server.status, backend, defaults);
-    return (
-      connectionOfModel(server.status, this.answer.model, chosen)?.notice ??
-      null
-    );
+    const notices = [
+      connectionOfModel(server.status, this.answer.model, chosen)?.notice,
+      this.answer.note === 'format-raised' &&
+        trans.__(
+          'This notebook is now saved in format 4.5, so that questions keep their answers.'
+        )
+    ];
+    return notices.filter(Boolean).join(' ') || null;
   }
 
   private _when(): string | null {

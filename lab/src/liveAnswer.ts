@@ -23,11 +23,11 @@ import { ShownBlocks } from './shownBlocks';
 /** At least this long between the ends and starts of renderings (ms). */
 const MIN_PAUSE = 40;
 
-/** The pause is this many times the length of the last rendering. */
+/** The pause is this many times what it took to render one block. */
 const PACE = 3;
 
 /** Work is handed back to the page after this long (ms). */
-const SLICE = 16;
+const SLICE = 10;
 
 /** A mime type without a language: nothing to highlight in an editor nobody sees. */
 const PLAIN = 'text/plain';
@@ -203,6 +203,7 @@ export class LiveAnswer implements IDisposable {
     }
     this._passing = true;
     this._again = false;
+    this._drawn = 0;
     const clock = new Slices();
     try {
       await this._show(clock);
@@ -212,8 +213,9 @@ export class LiveAnswer implements IDisposable {
       this._renderer = null;
     } finally {
       this._passing = false;
-      this._notBefore =
-        performance.now() + Math.max(MIN_PAUSE, PACE * clock.worked());
+      // Finished blocks are rendered once; only the last one again and again.
+      const cost = clock.worked() / Math.max(1, this._drawn);
+      this._notBefore = performance.now() + Math.max(MIN_PAUSE, PACE * cost);
     }
     if (this._again) {
       this._schedule(!this._active);
@@ -273,10 +275,12 @@ export class LiveAnswer implements IDisposable {
     let left = plan.blocks.length;
     for (const block of plan.blocks) {
       await renderer.draw(block);
+      this._drawn++;
       left--;
       if (left > 0 && !clock.isOver()) {
         continue;
       }
+      await clock.breathe();
       for (const drawn of await renderer.take()) {
         if (this._isDisposed || !this._cell.rendered) {
           return;
@@ -395,6 +399,8 @@ export class LiveAnswer implements IDisposable {
   /** The old answer stays as JupyterLab has rendered it until the new one begins. */
   private _takeOverLater = false;
   private _passing = false;
+  /** Blocks rendered in this pass. */
+  private _drawn = 0;
   private _again = false;
   private _isDisposed = false;
 }

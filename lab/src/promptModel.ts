@@ -25,6 +25,8 @@ export interface IAnswer {
   readonly model: string | null;
   readonly connection: string | null;
   readonly endedAt: string | null;
+  /** Something else the run did that people should know, as a code. */
+  readonly note: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
@@ -80,6 +82,7 @@ function readAnswer(
     model: text(metadata.model),
     connection: text(metadata.connection) ?? text(metadata.backend),
     endedAt: text(metadata.endedAt),
+    note: text(metadata.note),
     error:
       isObject(error) && typeof error.message === 'string'
         ? { code: text(error.code) ?? 'error', message: error.message }
