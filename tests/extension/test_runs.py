@@ -373,9 +373,15 @@ async def test_links_of_an_old_format_hold(asker: Asker) -> None:
         assert not rooms
         document = await asker.document()
         assert document.ycells[1]["id"] == prompt
+        first = asker.answer(document, prompt)
+        assert first is not None
+        assert first["metadata"]["nbinlineai"]["note"] == "format-raised"
         await asker.ended(await asker.ask(prompt))
         assert len(document.ycells) == 3
-        assert source_of(asker.answer(document, prompt)) == "Second."
+        second = asker.answer(document, prompt)
+        assert second is not None
+        assert source_of(second) == "Second."
+        assert "note" not in second["metadata"]["nbinlineai"]
 
 
 async def test_an_emptied_document_is_refused(asker: Asker) -> None:

@@ -23,8 +23,11 @@ from .notebook import Notebook
 from .peer import panics_as_errors
 from .position import Tail
 
-SPENT = ("error", "endedAt", "stale", "approvalId")
+SPENT = ("error", "endedAt", "stale", "approvalId", "note")
 """Metadata of an ended run that a new one takes away."""
+
+FORMAT_RAISED = "format-raised"
+"""Note on the first answer in a file of an old format: from now on it is saved as nbformat 4.5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +161,13 @@ class AnswerCell:
         entry = _find_answer(notebook, prompt_id, mark)
         cell_id = entry.cell_id if entry else CellId(str(uuid4()))
         with panics_as_errors(), notebook.peer.doc.transaction(origin=mark.run_id):
-            if raise_format:
-                notebook.raise_format(mark.run_id)
+            value = _opened(entry.mark if entry else {}, prompt_id, mark, status)
+            if raise_format and notebook.raise_format(mark.run_id):
+                value["note"] = FORMAT_RAISED
             if entry is None:
-                _insert(notebook, position + 1, cell_id, _opened({}, prompt_id, mark, status))
+                _insert(notebook, position + 1, cell_id, value)
             else:
-                notebook.set_cell_metadata(
-                    cell_id, _opened(entry.mark, prompt_id, mark, status), mark.run_id
-                )
+                notebook.set_cell_metadata(cell_id, value, mark.run_id)
         _follow(notebook, cell_id)
         return cell_id
 
@@ -547,7 +549,8 @@ def _claim(
 def _opened(
     before: Mapping[str, Any], prompt_id: object, mark: RunMark, status: str
 ) -> dict[str, Any]:
-    kept = {key: value for key, value in before.items() if key not in SPENT}
+    same = before.get("runId") == mark.run_id
+    kept = {k: v for k, v in before.items() if k not in SPENT or (same and k == "note")}
     link = {"isOutputCell": True, "promptCellId": prompt_id, "status": status}
     return kept | link | mark.metadata()
 
@@ -558,7 +561,7 @@ def _ended(
     error: tuple[str, str] | None,
     ended_at: float | None,
 ) -> dict[str, Any]:
-    kept = {key: value for key, value in before.items() if key not in SPENT}
+    kept = {k: v for k, v in before.items() if k not in SPENT or k == "note"}
     at = datetime.now(UTC) if ended_at is None else datetime.fromtimestamp(ended_at, UTC)
     value = kept | {"status": status, "endedAt": at.isoformat(timespec="seconds")}
     return value | ({"error": {"code": error[0], "message": error[1]}} if error else {})

@@ -53,6 +53,7 @@ describe('readRole', () => {
       model: 'm',
       connection: null,
       endedAt: '2026-01-01T00:00:00Z',
+      note: null,
       error: { code: 'rate-limited', message: 'Wait a minute.' }
     });
     expect(answer({}).status).toBeNull();
