@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import anyio
 from anyio import AsyncContextManagerMixin
+from anyio.abc import TaskStatus
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 from pycrdt.websocket import YRoom
@@ -139,6 +140,19 @@ class SharedNotebook:
         return True
 
 
+    async def _run_room(self, *, task_status: TaskStatus[None]) -> None:
+        # Cancelled instead of stopped: stopping a room that has updates to send breaks it.
+        self._running, ended = anyio.CancelScope(), anyio.Event()
+        self._ended = ended
+        with self._running:
+            await self.room.start(task_status=task_status)
+        ended.set()
+
+    async def _stop_room(self) -> None:
+        self._running.cancel()
+        await self._ended.wait()
+
+
 class _Member:
     """A ``Membership`` of a notebook in memory."""
 
@@ -215,11 +229,7 @@ class MemoryRooms(AsyncContextManagerMixin):
     @asynccontextmanager
     async def __asynccontextmanager__(self) -> AsyncIterator[Self]:
         async with background() as self._tasks:
-            try:
-                yield self
-            finally:
-                for shared in self.notebooks.values():
-                    await shared.room.stop()
+            yield self
 
     async def add(
         self,
@@ -233,7 +243,7 @@ class MemoryRooms(AsyncContextManagerMixin):
         content = notebook_content(cells, metadata, nbformat_minor)
         shared = SharedNotebook(where, FileId(f"file-of-{path}"), content)
         self.notebooks[where] = shared
-        await self._tasks.start(shared.room.start)
+        await self._tasks.start(shared._run_room)
         return shared
 
     def rename(self, path: str, new_path: str) -> None:
@@ -256,7 +266,7 @@ class MemoryRooms(AsyncContextManagerMixin):
     async def _replace(self, path: str, keep_history: bool) -> None:
         shared = self.notebooks[NotebookPath(path)]
         history = shared.ynotebook.ydoc.get_update()
-        await shared.room.stop()
+        await shared._stop_room()
         document: Doc[Any] = Doc()
         shared.ynotebook = YNotebook(document)
         if keep_history:
@@ -264,7 +274,7 @@ class MemoryRooms(AsyncContextManagerMixin):
         elif shared.file is not None:
             shared.ynotebook.set(copy.deepcopy(shared.file))
         shared.room = YRoom(ydoc=document)
-        await self._tasks.start(shared.room.start)
+        await self._tasks.start(shared._run_room)
         for member in shared._members:
             member.lost.set()
         for channel in list(shared._channels):
