@@ -128,7 +128,7 @@ class _Comparison:
         history = tables.replay(updates)
         notebook = _notebook_of(history.update)
         content = Path(os_path).read_bytes()
-        copy = Path(path_to_intermediate(os_path))
+        copy = Path(path_to_intermediate(os_path))  # type: ignore[no-untyped-call]
         torn = _parse(content) is None and copy.is_file()
         if torn:
             # Killed while it saved: this is what the file held before.
