@@ -156,7 +156,7 @@ class SafeSQLiteYStore(SQLiteYStore):  # type: ignore[misc]
         if history is None:
             raise YDocNotFound
         ydoc.apply_update(history.update)
-        self._writer.put(self.path, ydoc.get_update(history.state))
+        self._writer.put(self.path, ydoc.get_update(history.state), whole=True)
         self._stored = ydoc.get_state()
 
     async def _load_whole(self) -> tables.History | None:

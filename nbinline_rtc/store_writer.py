@@ -240,17 +240,13 @@ class StoreWriter:
             documents.setdefault(update.path, []).append(update)
         with tables.transaction(connection):
             for path, updates in documents.items():
-                row = tables.append(
-                    connection,
-                    path,
-                    [update.update for update in updates],
-                    updates[-1].metadata,
-                    updates[-1].at,
-                )
+                # What the file held is a row of its own, to be compared with the file later.
+                for whole, part in itertools.groupby(updates, lambda update: update.whole):
+                    row = _append(connection, path, list(part))
+                    if whole or path not in self._first_rows:
+                        self._first_rows[path] = row
+                    self._new_rows[path] = self._new_rows.get(path, 0) + 1
                 self._seen.add(path)
-                if path not in self._first_rows or any(update.whole for update in updates):
-                    self._first_rows[path] = row
-                self._new_rows[path] = self._new_rows.get(path, 0) + 1
 
     def _keep(self, group: list[_Update], error: sqlite3.Error) -> None:
         """Keep what could not be written, in order: a later update without it would be a hole."""
@@ -378,6 +374,13 @@ class StoreWriter:
                 os.rename(
                     self.database + companion, f"{self.database}.set-aside-{stamp}{companion}"
                 )
+
+
+def _append(connection: sqlite3.Connection, path: str, updates: list[_Update]) -> int:
+    last = updates[-1]
+    return tables.append(
+        connection, path, [update.update for update in updates], last.metadata, last.at
+    )
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
