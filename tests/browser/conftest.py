@@ -117,7 +117,7 @@ class People:
     def new_page(self, context: BrowserContext) -> Page:
         """A tab whose uncaught errors are noted."""
         page = context.new_page()
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
         # jupyter-collaboration asks this on a busy machine, and the question stays.
         waiting = page.get_by_role("button", name="Continue waiting")
         page.add_locator_handler(waiting, lambda button: button.click())

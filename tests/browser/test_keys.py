@@ -22,9 +22,10 @@ def test_a_key_is_set_used_hidden_and_removed(
         lambda response: answers.append(response.text()) if "nbinline" in response.url else None,
     )
 
-    ada.command("apputils:activate-command-palette")
-    ada.page.keyboard.type("connections and keys")
-    ada.page.keyboard.press("Enter")
+    ada.select("ask")
+    ada.press("Control+Shift+C")
+    ada.page.locator(".lm-CommandPalette-input").fill("connections and keys")
+    ada.page.locator(".lm-CommandPalette-item", has_text="Connections and Keys").click()
     dialog = ada.page.locator(".jp-Dialog")
     row = dialog.locator("fieldset", has=ada.page.get_by_text("OpenAI", exact=False)).first
     field = row.get_by_label("Key for", exact=False).first
