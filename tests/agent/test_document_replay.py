@@ -129,3 +129,25 @@ async def test_an_update_that_only_deletes_is_applied() -> None:
         async with rooms.join(PATH) as membership:
             assert apply_updates(membership.peer, updates)
             assert Notebook(membership.peer).source("q") == "y?"
+
+
+async def test_what_is_replayed_is_sent_and_not_kept_again() -> None:
+    async with MemoryRooms() as rooms:
+        shared = await rooms.add(PATH, [prompt("Why?", "q")])
+        history = shared.ynotebook.ydoc.get_update()
+        kept: list[bytes] = []
+        answer = await answered(rooms, kept)
+        again = rooms.notebooks[PATH] = await rooms.add(PATH, [])
+        again.ynotebook.ycells.clear()
+        again.ynotebook.ydoc.apply_update(history)
+        new: list[bytes] = []
+
+        async def keep(updates: Sequence[bytes]) -> None:
+            new.extend(updates)
+
+        async with rooms.join(PATH) as membership:
+            membership.peer.set_write_ahead(keep)
+            assert apply_updates(membership.peer, kept)
+            assert await membership.peer.settled()
+            assert again.source(answer) == "one two three"
+        assert new == []

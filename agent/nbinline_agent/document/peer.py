@@ -36,6 +36,9 @@ from .vectors import covers, read_vector
 REMOTE = "remote"
 """Origin of what others changed; it is never sent back to them."""
 
+REPLAY = "replay"
+"""Origin of what an earlier replica of ours had written."""
+
 RENEWAL = 10.0
 """Seconds between two renewals of our awareness; rooms and pages forget a state after 30."""
 
@@ -94,6 +97,7 @@ class Peer(AsyncContextManagerMixin):
         self._asked = 0
         self._answered = 0
         self._applying = False
+        self._replaying = False
         self._due = float("inf")
         self._planned: Mapping[str, Any] | None = None
         self._rescheduled = anyio.Event()
@@ -191,6 +195,21 @@ class Peer(AsyncContextManagerMixin):
         """
         self._write_ahead = write_ahead
 
+    def apply(self, updates: Sequence[bytes]) -> None:
+        """Apply updates of an earlier replica of ours; they are sent, and count as kept already.
+
+        Raises:
+            ValueError: Something among them is not an update; some may have been applied.
+            RoomLost: The replica broke.
+        """
+        self._replaying = True
+        try:
+            with panics_as_errors(), self.doc.transaction(origin=REPLAY):
+                for update in updates:
+                    self.doc.apply_update(update)
+        finally:
+            self._replaying = False
+
     async def _until(self, holds: Callable[[], bool], timeout: float | None) -> bool:
         with anyio.move_on_after(timeout):
             while True:
@@ -253,9 +272,13 @@ class Peer(AsyncContextManagerMixin):
     # Sending
 
     def _written(self, event: TransactionEvent) -> None:
-        if not self._applying:
+        if self._applying:
+            return
+        if self._replaying:
+            self._put(False, create_update_message(event.update))
+        else:
             self._put(True, event.update)
-            self._pulse()
+        self._pulse()
 
     def _put(self, ours: bool, message: bytes) -> None:
         self._outbox.append((ours, message))

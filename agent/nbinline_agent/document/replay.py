@@ -10,8 +10,6 @@ from pycrdt import Doc
 from .peer import Peer, panics_as_errors
 from .vectors import read_integer, read_vector
 
-ORIGIN = "replay"
-
 
 def apply_updates(peer: Peer, updates: Sequence[bytes]) -> bool:
     """Apply updates of an earlier replica, with its own client id, to a joined document.
@@ -32,9 +30,7 @@ def apply_updates(peer: Peer, updates: Sequence[bytes]) -> bool:
     try:
         if not _integrates(peer, updates):
             return False
-        with panics_as_errors(), peer.doc.transaction(origin=ORIGIN):
-            for update in updates:
-                peer.doc.apply_update(update)
+        peer.apply(updates)
     except ValueError:
         return False
     return True
