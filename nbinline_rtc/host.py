@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from nbinline_agent.asking import Surroundings
 from nbinline_agent.context.instructions import STYLES
 from nbinline_agent.desk import PROMPT_LIMIT, DeskLimits
 from nbinline_agent.document.answer import Pacer
@@ -20,7 +21,6 @@ from nbinline_agent.errors import NbinlineError
 from nbinline_agent.journal import Journal
 from nbinline_agent.messages import JsonValue
 from nbinline_agent.providers.base import Timeouts
-from nbinline_agent.run import Surroundings
 from nbinline_agent.runtime import Runtime
 
 from .connections import Addresses, ServerConnections

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbinline_agent.asking import Plan, StartRun
 from nbinline_agent.context.choices import Choices, Mode
 from nbinline_agent.context.instructions import STYLES
 from nbinline_agent.document.notebook import Notebook
@@ -17,7 +18,6 @@ from nbinline_agent.errors import (
 )
 from nbinline_agent.ids import FileId
 from nbinline_agent.messages import ConnectionInfo
-from nbinline_agent.run import Plan, StartRun
 
 from .connections import ServerConnections
 from .earlier import SavedSettings

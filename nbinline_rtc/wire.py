@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from nbinline_agent.asking import Override, StartRun
 from nbinline_agent.errors import BadRequest, NbinlineError
 from nbinline_agent.ids import CellId, NotebookPath, RunId
 from nbinline_agent.journal import Author, EventPage, RunRecord
 from nbinline_agent.messages import ConnectionInfo, JsonValue
-from nbinline_agent.run import Override, StartRun
 
 MAX_PATH = 4_096
 MAX_ID = 200

@@ -14,6 +14,7 @@ from uuid import uuid4
 import anyio
 import structlog
 
+from .asking import Plan, StartRun, Surroundings
 from .document.answer import AnswerCell
 from .document.notebook import Notebook
 from .document.peer import Membership, Rooms
@@ -33,7 +34,7 @@ from .errors import (
 from .ids import CellId, FileId, NotebookPath, RunId
 from .journal import RunRecord, RunStatus
 from .recovery import settle_marks
-from .run import SETTLING, Plan, Run, StartRun, Surroundings
+from .run import SETTLING, Run
 
 PROMPT_LIMIT = 16_000
 """Characters a question may have."""

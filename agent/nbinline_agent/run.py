@@ -14,21 +14,19 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from .context.budget import Limits
+from .asking import Plan, Surroundings
 from .context.build import Built, build
-from .context.choices import Choices
 from .context.continuation import Seam
-from .document.answer import AnswerCell, Pacer, RunMark
+from .document.answer import AnswerCell, RunMark
 from .document.background import background
 from .document.notebook import Notebook
 from .document.peer import Membership
-from .document.presence import AgentUser, Presence
+from .document.presence import Presence
 from .document.repair import bring_back
 from .errors import BadAnswer, CellGone, NbinlineError
-from .ids import CellId, FileId, NotebookPath, RunId
-from .journal import TRANSITIONS, Author, Journal, RunRecord, RunStatus
+from .ids import CellId, RunId
+from .journal import TRANSITIONS, RunRecord, RunStatus
 from .messages import (
-    ConnectionInfo,
     JsonValue,
     ModelEvent,
     ModelRequest,
@@ -39,7 +37,6 @@ from .messages import (
     TurnEnded,
     Usage,
 )
-from .providers.base import Provider
 
 TEXT_INTERVAL = 0.5
 """Seconds between two records of the answer's text in the journal."""
@@ -54,77 +51,6 @@ SETTLING = 0.8
 """Seconds within which everybody should have the last words before the run counts as ended."""
 
 log = structlog.get_logger(__name__)
-
-
-class Connections(Protocol):
-    """What the runtime knows of model services: names, limits, and how to open one."""
-
-    @property
-    def default(self) -> str:
-        """Id of the connection taken where nobody chose one."""
-
-    def infos(self) -> Mapping[str, ConnectionInfo]:
-        """All connections by id, as a person may see them."""
-
-    def limits(self, connection: str, model: str) -> Limits:
-        """How much context the model takes."""
-
-    def open(self, connection: str) -> AbstractAsyncContextManager[Provider]:
-        """Open the connection for one run.
-
-        Raises:
-            NotConfigured: There is no key or address.
-            ProviderError: The service, or the local engine, does not start.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Override:
-    """Choices for one run only; None means: as the cell, the notebook or the server says."""
-
-    connection: str | None = None
-    model: str | None = None
-    style: str | None = None
-    effort: str | None = None
-    context_mode: str | None = None
-    acknowledge: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StartRun:
-    """A person's wish to have a prompt answered.
-
-    Attributes:
-        path: Notebook below the server root.
-        cell_id: The question.
-        author: Who asks, from the authenticated request.
-        state_vector: Y state vector of the asker's document, or None.
-        source_sha256: Lower-case hex digest of the question's source as the asker saw it, or None.
-        override: Choices for this run only.
-        continues: The run whose partial answer this one goes on from.
-        client_request_id: The same id from the same person means the same run.
-    """
-
-    path: NotebookPath
-    cell_id: CellId
-    author: Author
-    state_vector: bytes | None = None
-    source_sha256: str | None = None
-    override: Override = field(default_factory=Override)
-    continues: RunId | None = None
-    client_request_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a run asks, decided when it was taken on."""
-
-    file_id: FileId
-    connection: str
-    model: str
-    choices: Choices
-    limits: Limits
-    secret: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +70,6 @@ class Memberships(Protocol):
         Raises:
             RoomLost: It could not be joined again.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a run borrows from its server.
-
-    Attributes:
-        journal: Where it is recorded.
-        connections: Where models are.
-        pacer: Shared coalescing window.
-        user: How the agent shows itself.
-    """
-
-    journal: Journal
-    connections: Connections
-    pacer: Pacer
-    user: AgentUser
 
 
 @dataclass(eq=False)

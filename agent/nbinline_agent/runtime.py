@@ -14,6 +14,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from .asking import Override, StartRun, Surroundings
 from .context.build import build
 from .desk import Desk, DeskLimits, Planner
 from .document.peer import Rooms
@@ -28,7 +29,7 @@ from .ids import FileId, NotebookPath, RunId
 from .journal import Author, EventPage, Journal, RunRecord, RunStatus, UnfinishedRun
 from .messages import JsonValue
 from .recovery import restore
-from .run import Override, Run, StartRun, Surroundings
+from .run import Run
 
 MAX_RUNS = 500
 """Runs that may be alive on one server."""

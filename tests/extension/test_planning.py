@@ -2,11 +2,11 @@
 
 import pytest
 
+from nbinline_agent.asking import Override, StartRun
 from nbinline_agent.context.choices import Mode
 from nbinline_agent.errors import BadRequest, NotConfigured, UnknownConnection, UnknownModel
 from nbinline_agent.ids import CellId, FileId, NotebookPath
 from nbinline_agent.journal import Author
-from nbinline_agent.run import Override, StartRun
 from nbinline_agent.testing import open_notebook, prompt
 from nbinline_rtc.connections import Addresses, ServerConnections
 from nbinline_rtc.credentials import CredentialStore
