@@ -6,7 +6,12 @@ import type {
 import type { MarkdownCell } from '@jupyterlab/cells';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { refreshIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
+import {
+  refreshIcon,
+  runIcon,
+  settingsIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
@@ -17,6 +22,7 @@ import {
   connectionOfModel,
   readDefaults
 } from './connections';
+import { concernsKeys } from './errors';
 import { promptIcon } from './icons';
 import { forEachNotebook, forEachRole } from './notebookPrompts';
 import { agentIn, followAgents, nameOf } from './presence';
@@ -59,6 +65,7 @@ class AnswerBadge extends CellBar {
     this._said = JSON.stringify(standing);
     const notice = this._notice();
     const author = this._author();
+    const failed = standing.tone === 'failed';
     return (
       <>
         <span className="nbinline-CellBar-title">
@@ -80,9 +87,12 @@ class AnswerBadge extends CellBar {
           data-tone={standing.tone}
           title={this._when() ?? standing.text}
         >
-          {standing.text}
+          {failed ? trans.__('Failed') : standing.text}
         </span>
         {this._actions()}
+        {failed && (
+          <span className="nbinline-CellBar-failure">{standing.text}</span>
+        )}
       </>
     );
   }
@@ -98,6 +108,8 @@ class AnswerBadge extends CellBar {
     }
     return (
       <>
+        {concernsKeys(this.answer.error?.code) &&
+          this._button(CommandIDs.openKeys, settingsIcon, trans.__('Keys…'))}
         {this.answer.runId !== null &&
           this._button(
             CommandIDs.continueAnswer,

@@ -56,6 +56,11 @@ export class RunError extends Error {
   }
 }
 
+/** Whether the dialog for keys is the place to mend this. */
+export function concernsKeys(code: string | undefined): boolean {
+  return code === 'not-authenticated' || code === 'not-configured';
+}
+
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

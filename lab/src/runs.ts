@@ -12,7 +12,8 @@ import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 
 import { base64, sourceDigest } from './asked';
-import { RunError } from './errors';
+import { CommandIDs } from './commandIds';
+import { concernsKeys, RunError } from './errors';
 import { isRunning, isSuccess } from './promptModel';
 import { IPromptTracker, IRunClient, IRunController } from './tokens';
 import type { INotebookPrompts, IQueuedPrompt, LocalPhase } from './tokens';
@@ -29,6 +30,7 @@ export class RunController implements IRunController {
   constructor(options: RunController.IOptions) {
     this._client = options.client;
     this._tracker = options.tracker;
+    this._openKeys = options.openKeys;
     this._trans = options.trans;
   }
 
@@ -223,12 +225,18 @@ export class RunController implements IRunController {
       reason instanceof RunError
         ? reason.message
         : this._trans.__('The question could not be run: %1', String(reason));
-    Notification.error(message, { autoClose: 10000 });
+    Notification.error(message, {
+      autoClose: 10000,
+      actions: concernsKeys(code)
+        ? [{ label: this._trans.__('Keys…'), callback: this._openKeys }]
+        : []
+    });
     return { code, message };
   }
 
   private readonly _client: IRunClient;
   private readonly _tracker: IPromptTracker;
+  private readonly _openKeys: () => void;
   private readonly _trans: TranslationBundle;
   private readonly _phases = new Map<string, LocalPhase>();
   private readonly _submitted = new Map<string, string>();
@@ -239,6 +247,7 @@ export namespace RunController {
   export interface IOptions {
     client: IRunClient;
     tracker: IPromptTracker;
+    openKeys: () => void;
     trans: TranslationBundle;
   }
 }
@@ -271,7 +280,7 @@ export const runsPlugin: JupyterFrontEndPlugin<IRunController> = {
   requires: [IRunClient, IPromptTracker],
   optional: [ITranslator],
   activate: (
-    _: JupyterFrontEnd,
+    app: JupyterFrontEnd,
     client: IRunClient,
     tracker: IPromptTracker,
     translator: ITranslator | null
@@ -279,6 +288,7 @@ export const runsPlugin: JupyterFrontEndPlugin<IRunController> = {
     new RunController({
       client,
       tracker,
+      openKeys: () => void app.commands.execute(CommandIDs.openKeys),
       trans: (translator ?? nullTranslator).load('nbinline')
     })
 };
