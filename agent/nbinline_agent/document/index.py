@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,7 @@ class Entry:
 
     Attributes:
         ycell: Its shared map; anything at all in a damaged notebook.
-        cell_id: Its id; empty in a damaged notebook.
+        cell_id: Its id; empty in a damaged notebook, and until it is read.
         text_number: Goes up when the shared text of the source is replaced by another one.
     """
 
@@ -33,7 +34,7 @@ class Entry:
 
     def __init__(self, ycell: Any) -> None:
         self.ycell = ycell
-        self.cell_id = read_id(ycell)
+        self.cell_id = CellId("")
         self.text_number = 0
         self._mark: Mapping[str, Any] | None = None
 
@@ -60,20 +61,24 @@ class CellIndex:
     change events of the array carry the cells themselves: following them makes every look-up O(1).
 
     Attributes:
-        entries: The cells in order.
         tails: Texts of cells whose changes are followed before anybody writes to them.
     """
 
     def __init__(self, ycells: Array[Any]) -> None:
         self._ycells = ycells
-        self.entries: list[Entry] = [Entry(ycell) for ycell in ycells]
+        self._entries: list[Entry] = [Entry(ycell) for ycell in ycells]
+        self._unread: deque[Entry] = deque(self._entries)
         self.tails: dict[CellId, Tail] = {}
         self._by_id: dict[CellId, list[Entry]] = {}
-        for entry in self.entries:
-            self._note(entry)
         self._positions: dict[Entry, int] | None = None
         self._watching: list[set[Entry]] = []
         self._subscription = ycells.observe_deep(self._changed)
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The cells in order."""
+        self._read_ids(len(self._unread))
+        return self._entries
 
     def ids(self) -> tuple[CellId, ...]:
         """The cells' ids in order; a damaged notebook may hold one twice."""
@@ -81,6 +86,7 @@ class CellIndex:
 
     def find(self, cell_id: CellId) -> Entry | None:
         """The first cell of that id, or None."""
+        self._read_ids(len(self._unread))
         found = self._by_id.get(cell_id)
         if not found or not cell_id:
             return None
@@ -89,13 +95,16 @@ class CellIndex:
     def position(self, entry: Entry) -> int:
         """Where the cell stands, counted from 0."""
         if self._positions is None:
-            self._positions = {each: at for at, each in enumerate(self.entries)}
+            self._positions = {each: at for at, each in enumerate(self._entries)}
         return self._positions[entry]
 
     async def read_marks(self) -> None:
-        """Read the metadata of all cells now, in slices, so that later look-ups are instant."""
-        for at in range(0, len(self.entries), SLICE):
-            for entry in self.entries[at : at + SLICE]:
+        """Read ids and metadata of all cells now, in slices, so that later look-ups are instant."""
+        while self._unread:
+            self._read_ids(SLICE)
+            await anyio.lowlevel.checkpoint()
+        for at in range(0, len(self._entries), SLICE):
+            for entry in self._entries[at : at + SLICE]:
                 _ = entry.mark
             await anyio.lowlevel.checkpoint()
 
@@ -120,9 +129,9 @@ class CellIndex:
             path = event.path
             if not path:
                 self._reorder(event)
-            elif isinstance(path[0], int) and path[0] < len(self.entries):
+            elif isinstance(path[0], int) and path[0] < len(self._entries):
                 keys = event.keys if len(path) == 1 else ()
-                self._touch(self.entries[path[0]], keys)
+                self._touch(self._entries[path[0]], keys)
 
     def _reorder(self, event: ArrayEvent) -> None:
         at = 0
@@ -132,21 +141,29 @@ class CellIndex:
                 at += int(item["retain"])
             elif "delete" in item:
                 stop = at + int(item["delete"])
-                for entry in self.entries[at:stop]:
+                self._read_ids(len(self._unread))
+                for entry in self._entries[at:stop]:
                     self._drop(entry)
-                del self.entries[at:stop]
+                del self._entries[at:stop]
             else:
                 new = [Entry(ycell) for ycell in item["insert"]]
-                self.entries[at:at] = new
-                for entry in new:
-                    self._note(entry)
+                self._entries[at:at] = new
+                # Read when they are asked for: a whole notebook that comes in would block the loop.
+                self._unread.extend(new)
                 at += len(new)
         self._positions = None
+
+    def _read_ids(self, most: int) -> None:
+        for _ in range(min(most, len(self._unread))):
+            entry = self._unread.popleft()
+            entry.cell_id = read_id(entry.ycell)
+            self._note(entry)
 
     def _touch(self, entry: Entry, keys: Collection[str]) -> None:
         entry.forget()
         entry.text_number += "source" in keys
         if "id" in keys:
+            self._read_ids(len(self._unread))
             # jupyter_ydoc gives a new id to the second of two cells of one id when it saves.
             self._drop(entry)
             entry.cell_id = read_id(entry.ycell)
