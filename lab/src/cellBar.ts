@@ -52,6 +52,7 @@ export class CellBars<T extends CellBar> {
   /** Put a bar above the cell's content as soon as the cell has any. */
   add(cell: MarkdownCell, bar: T): void {
     this._bars.set(cell, bar);
+    cell.disposed.connect(() => this.remove(cell));
     void cell.ready.then(() => {
       if (!cell.isDisposed && !bar.isDisposed) {
         (cell.layout as PanelLayout).insertWidget(1, bar);

@@ -67,6 +67,10 @@ class LiveMarkdown {
     if (!live) {
       live = this._create(prompts, cell);
       this._live.set(cell, live);
+      cell.disposed.connect(() => {
+        this._live.get(cell)?.dispose();
+        this._live.delete(cell);
+      });
     }
     live.start(previous === null);
   }
