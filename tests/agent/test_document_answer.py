@@ -655,6 +655,20 @@ class TestPacer:
             pacer.written(number)
         assert pacer.window == pytest.approx(0.4)
 
+    async def test_widens_while_the_loop_is_late_and_narrows_again(self) -> None:
+        pacer = Pacer()
+        pacer.woke(0.001)
+        assert pacer.window == 0.04
+        for _ in range(60):
+            pacer.woke(0.03)
+        assert 0.1 < pacer.window < 0.13
+        for _ in range(60):
+            pacer.woke(5.0)
+        assert pacer.window == 0.4
+        for _ in range(200):
+            pacer.woke(0.0005)
+        assert pacer.window == 0.04
+
     async def test_forgets_who_has_not_written_for_a_second(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

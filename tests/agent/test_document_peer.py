@@ -464,6 +464,8 @@ class TestNonsense:
             b"\x00",
             b"\x00\x02",
             b"\x00\x02\x05garbage",
+            b"\x00\x01\x80",
+            b"\x01\xff",
             b"\x00\x01\x03\xff\xff\xff",
             b"\x01\x05hello",
             b"\x01\x00",

@@ -26,6 +26,9 @@ from .position import Tail
 SPENT = ("error", "endedAt", "stale", "approvalId", "note")
 """Metadata of an ended run that a new one takes away."""
 
+LATENESS_WEIGHT = 4.0
+"""Seconds of window for each second that the event loop is late on average."""
+
 FORMAT_RAISED = "format-raised"
 """Note on the first answer in a file of an old format: from now on it is saved as nbformat 4.5."""
 
@@ -64,7 +67,8 @@ class Pacer:
 
     Every write costs the same however long it is, so what counts is writes per second of the whole
     server. Below its budget each answer is written every ``narrowest`` seconds; beyond, all of them
-    more slowly, so that together they stay within it.
+    more slowly, so that together they stay within it. They also slow down while the event loop is
+    late, whatever it is that keeps it.
 
     Args:
         budget: Writes per second of all answers together.
@@ -77,13 +81,18 @@ class Pacer:
         self._narrowest = narrowest
         self._widest = widest
         self._writers: OrderedDict[object, float] = OrderedDict()
+        self._lateness = 0.0
 
     @property
     def window(self) -> float:
         """Seconds between two writes of one answer at the present load."""
         self._forget_idle(anyio.current_time())
-        wanted = len(self._writers) / self._budget
+        wanted = max(len(self._writers) / self._budget, LATENESS_WEIGHT * self._lateness)
         return min(self._widest, max(self._narrowest, wanted))
+
+    def woke(self, late: float) -> None:
+        """Note how many seconds later than planned the event loop woke a writer."""
+        self._lateness += (late - self._lateness) / 16
 
     def written(self, writer: object) -> None:
         """Note that an answer was written just now."""
@@ -402,9 +411,11 @@ class AnswerCell:
         while True:
             await self._news.wait()
             self._news = anyio.Event()
-            wait = self._flushed + self._pacer.window - anyio.current_time()
+            window = self._pacer.window
+            wait = self._flushed + window - anyio.current_time()
             if wait > 0:
                 await anyio.sleep(wait)
+                self._pacer.woke(anyio.current_time() - self._flushed - window)
             try:
                 self._flush_now(None)
             except CellGone:

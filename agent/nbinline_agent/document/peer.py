@@ -231,7 +231,9 @@ class Peer(AsyncContextManagerMixin):
             async for message in self._channel:
                 try:
                     self._take(message)
-                except (ValueError, TypeError, KeyError, AssertionError, RuntimeError) as error:
+                except RoomLost:
+                    raise
+                except Exception as error:
                     # Rooms pass on what any client says; nonsense must not cost us the room.
                     log.warning("message not understood", error=type(error).__name__)
         except Exception as error:
