@@ -42,6 +42,7 @@ class Page {
   constructor() {
     this.doc = new Y.Doc();
     this.awareness = new awarenessProtocol.Awareness(this.doc);
+    this.awareness.setLocalState({ user: { username: 'person', name: 'Person' } });
     this.undo = new Y.UndoManager([this.doc.getArray('cells')], {
       trackedOrigins: new Set(['person']),
       captureTimeout: 0
