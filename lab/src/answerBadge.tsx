@@ -50,9 +50,6 @@ class AnswerBadge extends CellBar {
 
   /** Draw again if what is said has changed. */
   refresh(): void {
-    if (this._options.cell.isDisposed) {
-      return;
-    }
     if (JSON.stringify(this._standing()) !== this._said) {
       this.update();
     }

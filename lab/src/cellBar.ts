@@ -53,6 +53,7 @@ export class CellBars<T extends CellBar> {
   add(cell: MarkdownCell, bar: T): void {
     this._bars.set(cell, bar);
     cell.disposed.connect(() => this.remove(cell));
+    cell.disposed.connect(() => this.remove(cell));
     void cell.ready.then(() => {
       if (!cell.isDisposed && !bar.isDisposed) {
         (cell.layout as PanelLayout).insertWidget(1, bar);

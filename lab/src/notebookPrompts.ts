@@ -49,6 +49,10 @@ class NotebookPrompts implements INotebookPrompts {
       return;
     }
     this._isDisposed = true;
+    for (const [cell, previous] of [...this._roles]) {
+      this._set(cell, null, previous);
+      this._changed.emit({ cell, role: null, previous });
+    }
     this._disposed.emit();
     Signal.clearData(this);
   }

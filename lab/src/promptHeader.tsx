@@ -43,9 +43,6 @@ class PromptHeader extends CellBar {
 
   /** Draw again if what is said has changed. */
   refresh(): void {
-    if (this._options.cell.isDisposed) {
-      return;
-    }
     const said = JSON.stringify([this._standing().text, this._busy()]);
     if (said !== this._said) {
       this._said = said;
@@ -185,9 +182,6 @@ class PromptHeader extends CellBar {
 
   private _standing(): ReturnType<typeof statusText> {
     const { prompts, cell, runs, liveness, trans } = this._options;
-    if (cell.isDisposed) {
-      return { tone: 'idle', text: '' };
-    }
     const answer = prompts.answerTo(cell.model.id);
     return statusText(
       {
