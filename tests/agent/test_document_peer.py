@@ -338,6 +338,35 @@ class TestWriteAhead:
             assert await notebook.peer.settled()
             assert shared.source("a") == "one two"
 
+    async def test_one_at_work_when_the_room_goes_away_comes_to_its_end(self) -> None:
+        """Else nobody could say whether a later replay brings these words."""
+        async with MemoryRooms() as rooms:
+            await rooms.add(PATH, CELLS)
+            asked, go_on, done = anyio.Event(), anyio.Event(), False
+
+            async def keep(updates: Sequence[bytes]) -> None:
+                nonlocal done
+                asked.set()
+                await go_on.wait()
+                done = True
+
+            async with anyio.create_task_group() as tasks:
+                with anyio.CancelScope() as scope:
+                    async with rooms.join(PATH) as membership:
+                        membership.peer.set_write_ahead(keep)
+                        await append(membership.peer, "a", " two")
+                        await asked.wait()
+                        await rooms.replace(PATH)
+                        scope.cancel()
+                        tasks.start_soon(self.later, go_on)
+                        await anyio.sleep_forever()
+                assert done
+
+    @staticmethod
+    async def later(event: anyio.Event) -> None:
+        await anyio.wait_all_tasks_blocked()
+        event.set()
+
     async def test_a_cancelled_peer_keeps_what_it_sends(self) -> None:
         async with MemoryRooms() as rooms:
             shared = await rooms.add(PATH, CELLS)
