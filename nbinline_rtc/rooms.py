@@ -59,8 +59,7 @@ WATCH_EVERY = 0.25
 CLEAR_UNDO_EVERY = 60.0
 """Seconds between clearings of the room's own undo stack."""
 
-MANY_CELLS = 500
-"""Cells from which a document is read for saving in a worker thread."""
+UNREADABLE = "The file at that path cannot be read as a notebook. Mend it, or work on a copy."
 
 GLOBAL_AWARENESS = "JupyterLab:globalAwareness"
 """The room of JupyterLab's list of online collaborators."""
@@ -145,6 +144,7 @@ class RoomsOfServer:
         """
         clean, file_id = await self.resolve(path)
         room = await _open(self._extension, f"json:notebook:{file_id}")
+        room.follow()
         try:
             async with self.served(room.room_id) as channel:
                 peer = Peer(channel)
@@ -158,6 +158,7 @@ class RoomsOfServer:
                     # The peer has said farewell: its last words are in the room, not in the file.
                     await membership.save_last_words()
         finally:
+            room.let_go()
             self._close_later(room)
 
     @contextlib.asynccontextmanager
@@ -209,7 +210,6 @@ class RoomMembership:
         self._room = room
         self._path = path
         self._last_save = 0.0
-        self._saved_state: bytes | None = None
         self._announced: Mapping[str, Any] | None = None
         self._announcement = anyio.Event()
 
@@ -244,8 +244,6 @@ class RoomMembership:
             with anyio.move_on_after(SAVE_DEADLINE, shield=True):
                 saved = await self._room.save()
                 self._last_save = time.monotonic() - started
-            if saved:
-                self._saved_state = self._room.state()
             return saved
 
     @contextlib.asynccontextmanager
@@ -257,7 +255,7 @@ class RoomMembership:
     async def _save_often(self) -> None:
         while True:
             await anyio.sleep(max(self._rooms.save_every, SAVE_SHARE * self._last_save))
-            if self._room.is_alive and self._room.state() != self._saved_state:
+            if self._room.is_alive and self._room.unsaved:
                 await self.save()
 
     async def announce(self, state: Mapping[str, Any] | None) -> None:
@@ -310,7 +308,7 @@ class RoomMembership:
 
     async def save_last_words(self) -> None:
         """Save what was written since the last save; for ``RoomsOfServer.join``."""
-        if self._wrote() and self._room.is_alive and self._room.state() != self._saved_state:
+        if self._wrote() and self._room.is_alive and self._room.unsaved:
             with anyio.move_on_after(LEAVE_DEADLINE, shield=True):
                 await self.save()
 
@@ -320,13 +318,31 @@ class RoomMembership:
 
 
 class _Room:
-    """A ``DocumentRoom`` and what this project needs of its private parts."""
+    """A ``DocumentRoom`` and what this project needs of its private parts.
+
+    Attributes:
+        unsaved: Whether the document changed since it was last read for a save of ours.
+    """
 
     def __init__(self, extension: Any, room_id: str, room: DocumentRoom) -> None:
         self.room_id = room_id
         self._extension = extension
         self._server = extension.ywebsocket_server
         self._room = room
+        self._noting = False
+        self.unsaved = False
+        self._subscription: Any = None
+
+    def follow(self) -> None:
+        """Note from now on whether the document changes."""
+        self._subscription = self._room.ydoc.observe(self._changed)
+
+    def _changed(self, event: object) -> None:
+        self.unsaved = self.unsaved or not self._noting
+
+    def let_go(self) -> None:
+        """Note it no more."""
+        self._room.ydoc.unobserve(self._subscription)
 
     @property
     def is_alive(self) -> bool:
@@ -347,11 +363,6 @@ class _Room:
     def has_global_awareness(self) -> bool:
         """Whether a browser has opened the room of online collaborators."""
         return self._server.running and GLOBAL_AWARENESS in self._server.rooms
-
-    def state(self) -> bytes:
-        """The document's state vector."""
-        state: bytes = self._room.ydoc.get_state()
-        return state
 
     def clear_undo(self) -> None:
         """Drop the undo steps that the room's document keeps of every client's every change."""
@@ -374,27 +385,40 @@ class _Room:
         except OutOfBandChanges:
             # The room's own answer: the file wins, and everybody sees it.
             await room._on_outofband_change()
-            return False
+            saved = None
         except Exception as error:
             log.warning("The notebook of room %s was not saved: %s", self.room_id, error)
-            return False
+            saved = None
         if saved is None:
+            self.unsaved = True
             return False
-        # Under its lock the room does not take these two for a change to be saved.
-        async with room._update_lock:
-            room._document.dirty = False
-            room._document.hash = saved["hash"]
+        await self._note_save(saved["hash"])
         return True
 
+    async def _note_save(self, digest: str) -> None:
+        room = self._room
+        if self.unsaved:
+            # Autosave may have been quicker with what changed while we wrote what was before it.
+            room._on_document_change("cells", None)
+        # Under its lock the room does not take these two for a change to be saved.
+        async with room._update_lock:
+            self._noting = True
+            room._document.dirty = False
+            room._document.hash = digest
+            self._noting = False
+
     async def _content(self) -> Any:
-        document = self._room._document
-        if document.cell_number >= MANY_CELLS:
-            content = await anyio.to_thread.run_sync(_content_of, self._room.ydoc.get_update())
-            ids = [cell.get("id") for cell in content["cells"]]
-            if len(set(ids)) == len(ids) or None in ids:
-                return content
-        # It also mends ids that occur twice, in the document itself.
-        return await document.aget()
+        """The document as it is at one moment; only taking it costs the loop time."""
+        # A change of the whole document may stay open across awaits, under this lock.
+        async with self._room._update_lock:
+            self.unsaved = False
+            update = self._room.ydoc.get_update()
+        content = await anyio.to_thread.run_sync(_content_of, update)
+        ids = [cell["id"] for cell in content["cells"] if "id" in cell]
+        if len(set(ids)) < len(ids):
+            # It also mends ids that occur twice, in the document itself.
+            content = await self._room._document.aget()
+        return content
 
     async def load(self) -> None:
         """Wait until the document is whole and everything written into it is broadcast.
@@ -474,25 +498,27 @@ async def _open(extension: Any, room_id: str) -> _Room:
             await room.load()
         except HTTPError as error:
             # A failed opening leaves a dead room behind, which would be served to all from now on.
-            await _remove_dead(extension, room_id)
-            if error.status_code in (400, 404):
+            await _remove_dead(extension, room_id, also_empty=True)
+            if error.status_code == 404:
                 raise UnknownNotebook from error
+            if error.status_code == 400:
+                raise UnknownNotebook(UNREADABLE) from error
             raise RoomLost from error
         except Exception as error:
-            await _remove_dead(extension, room_id)
+            await _remove_dead(extension, room_id, also_empty=True)
             raise RoomLost from error
         if room.is_alive:
             return room
     raise RoomLost
 
 
-async def _remove_dead(extension: Any, room_id: str) -> None:
-    """Remove a room that was stopped, or never loaded and has nobody who could load it."""
+async def _remove_dead(extension: Any, room_id: str, *, also_empty: bool = False) -> None:
+    """Remove a room that was stopped; or also one that could not be loaded and has no client."""
     room = extension.ywebsocket_server.rooms.get(room_id)
     if room is None:
         return
     stopped = room._task_group is None and room.started.is_set()
-    if stopped or not (room.clients or room.ready or extension._room_locks[room_id].locked()):
+    if stopped or (also_empty and not room.clients and not room.ready):
         await _remove(extension, room_id, room)
 
 

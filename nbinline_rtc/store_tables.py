@@ -29,7 +29,7 @@ RECENT = 5.0
 
 MANY_ROWS = 1_000
 LARGE = 1_000_000
-"""Bytes below which a history is never squashed."""
+"""Bytes up to which a history is never squashed, and is replayed to be stored in fewer bytes."""
 
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS yupdates (
@@ -172,6 +172,14 @@ def rows_of(connection: sqlite3.Connection, path: str, after: int = 0) -> list[R
     return [Row(*values) for values in found]
 
 
+def _size(connection: sqlite3.Connection, path: str) -> int:
+    """Bytes of a document's rows."""
+    (size,) = connection.execute(
+        "SELECT coalesce(sum(length(yupdate)), 0) FROM yupdates WHERE path = ?", (path,)
+    ).fetchone()
+    return int(size)
+
+
 def last_row(connection: sqlite3.Connection, path: str) -> int:
     """Number of a document's newest row; 0 without one."""
     (row,) = connection.execute(
@@ -261,20 +269,20 @@ def bucket(connection: sqlite3.Connection, path: str, after: int, now: float | N
         The last row that need not be looked at again.
     """
     horizon = (time.time() if now is None else now) - RECENT
-    older: list[bytes] = []
     groups: list[list[Row]] = []
-    for row in rows_of(connection, path):
-        if row.row <= after:
-            older.append(row.update)
-        elif row.timestamp >= horizon:
+    for row in rows_of(connection, path, after):
+        if row.timestamp >= horizon:
             break
-        elif groups and int(groups[-1][0].timestamp // BUCKET) == int(row.timestamp // BUCKET):
+        if groups and int(groups[-1][0].timestamp // BUCKET) == int(row.timestamp // BUCKET):
             groups[-1].append(row)
         else:
             groups.append([row])
     if not any(len(group) > 1 for group in groups):
         return after
-    merged = _join(older, [merge([row.update for row in group]) for group in groups])
+    merged: Sequence[bytes] = [merge([row.update for row in group]) for group in groups]
+    if _size(connection, path) <= LARGE:
+        older = [row.update for row in rows_of(connection, path) if row.row <= after]
+        merged = _join(older, merged)
     with transaction(connection):
         for group, update in zip(groups, merged, strict=True):
             _replace(connection, group, update)
@@ -292,8 +300,6 @@ def _join(older: Sequence[bytes], updates: Sequence[bytes]) -> Sequence[bytes]:
     Returns:
         The same history in fewer bytes, or ``updates`` themselves where it would not be the same.
     """
-    if sum(map(len, older)) + sum(map(len, updates)) > LARGE:
-        return updates
     doc: Doc[Any] = Doc()
     if older:
         doc.apply_update(merge(older))

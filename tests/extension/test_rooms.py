@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import warnings
 
 import anyio
 import pytest
@@ -222,6 +223,44 @@ class TestSaving:
                     for membership in (a, b, c):
                         tasks.start_soon(membership.save)
         assert most == 1
+
+    async def test_what_changes_during_a_save_is_saved_by_the_room_as_well(
+        self, ydoc, write_notebook, joined, open_page, room_url, monkeypatch
+    ):
+        """Our older text may be written behind the room's newer one; nobody would save again."""
+        file = write_notebook("x")
+        async with stopping(ydoc), open_page() as page, joined() as membership:
+            await page.do("join", url=await room_url())
+            read = membership._room._content
+            overtaken = anyio.Event()
+
+            async def slow():
+                content = await read()
+                overtaken.set()
+                await until(lambda: "newer" in sources_on_disk(file)[0])
+                return content
+
+            monkeypatch.setattr(membership._room, "_content", slow)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(membership.save)
+                await overtaken.wait()
+                await page.do("type", text=" newer")
+            await until(lambda: "newer" not in sources_on_disk(file)[0])
+            await until(lambda: "newer" in sources_on_disk(file)[0])
+
+    async def test_two_cells_with_one_id_are_told_apart_when_saved(
+        self, ydoc, write_notebook, joined
+    ):
+        file = write_notebook("one", "two")
+        async with stopping(ydoc), joined() as membership:
+            with membership.peer.doc.transaction(origin="run"):
+                membership.peer.ynotebook.ycells[1]["id"] = "cell-0"
+            await membership.peer.settled()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Non-unique cell ID", UserWarning)
+                assert await membership.save()
+        assert sources_on_disk(file) == ["one", "two"]
+        assert len({cell["id"] for cell in content_of(file)["cells"]}) == 2
 
     async def test_tells_that_a_deleted_file_was_not_saved(
         self, ydoc, write_notebook, joined, jp_fetch

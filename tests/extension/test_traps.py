@@ -325,7 +325,7 @@ class TestPages:
     ):
         """Who leaves right behind a burst takes with it what was not sent and applied yet."""
         write_notebook("")
-        words = [f"word{i} " for i in range(300)]
+        words = [f"word{i} " for i in range(80)]
         async with stopping(ydoc):
             document = await opened(ydoc)
             websocket, name = await rtc_connect_doc_client("json", "notebook", "a.ipynb")
