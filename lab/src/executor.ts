@@ -49,6 +49,11 @@ export class CellExecutor implements INotebookCellExecutor {
     const id = cell.model.id;
     cell.rendered = true;
     cell.inputHidden = false;
+    const ongoing = this._ongoing.get(cell);
+    if (ongoing) {
+      // A question that is being answered is not asked again, it is waited for.
+      return queue.add('prompt', () => ongoing).done;
+    }
     const entry = queue.add('prompt', async () => {
       this._dequeue(id);
       if (cell.isDisposed) {
@@ -65,9 +70,11 @@ export class CellExecutor implements INotebookCellExecutor {
       this._runs.queued.set(id, entry);
       this._runs.setPhase(id, { kind: 'waiting' });
     }
+    this._ongoing.set(cell, entry.done);
     try {
       return await entry.done;
     } finally {
+      this._ongoing.delete(cell);
       this._dequeue(id);
     }
   }
@@ -88,6 +95,8 @@ export class CellExecutor implements INotebookCellExecutor {
   }
 
   private readonly _runs: IRunController;
+  /** Questions that this page has asked, or will when their turn comes. */
+  private readonly _ongoing = new WeakMap<Cell, Promise<boolean>>();
   private readonly _queues = new WeakMap<INotebookModel, RunQueue>();
 }
 

@@ -75,11 +75,16 @@ class NotebookPage:
         self.wait("() => nbt.panel() === null")
 
     def wait_open(self) -> None:
-        """Wait until the notebook is shown and its document is synchronised."""
+        """Wait until the notebook is shown and its document is synchronised.
+
+        JupyterLab takes the focus once more when the session is ready; keys pressed before go
+        astray.
+        """
         self.wait(
             """path => window.nbt?.panel()?.context.localPath === path
                && nbt.shared().cells.length > 0 && nbt.panel().context.isReady
-               && nbt.panel().content.widgets.some(each => each.node.checkVisibility())""",
+               && nbt.panel().content.widgets.some(each => each.node.checkVisibility())
+               && nbt.panel().sessionContext.isReady""",
             self.path,
             timeout=60_000,
         )
@@ -172,12 +177,19 @@ class NotebookPage:
               notebook.activeCellIndex = notebook.widgets.findIndex(w => w.model.id === id);
               notebook.deselectAll();
               notebook.mode = 'command';
-              nbt.panel().node.contains(document.activeElement) || notebook.activate();
-              notebook.activate();
             }""",
             cell_id,
         )
-        self.wait("id => nbt.panel().content.activeCell?.model.id === id", cell_id)
+        self.wait(
+            """id => {
+              const notebook = nbt.panel().content;
+              const cell = notebook.activeCell;
+              if (cell?.model.id === id && cell.node.contains(document.activeElement)) return true;
+              notebook.activate();
+              return false;
+            }""",
+            cell_id,
+        )
 
     def press(self, keys: str) -> None:
         """Press keys on whatever has the focus."""

@@ -22,7 +22,6 @@ def test_a_key_is_set_used_hidden_and_removed(
         lambda response: answers.append(response.text()) if "nbinline" in response.url else None,
     )
 
-    ada.wait("() => nbt.panel().sessionContext.isReady")
     ada.select("ask")
     ada.press("Control+Shift+C")
     ada.page.locator(".lm-CommandPalette-input").fill("connections and keys")

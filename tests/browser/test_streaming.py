@@ -172,7 +172,7 @@ def test_a_second_tab_of_the_same_person(people: People, lab: Lab, write) -> Non
 def test_running_an_active_question_attaches_to_its_run(
     people: People, lab: Lab, write, vendor: Vendor
 ) -> None:
-    script = {"deltas": 90, "rate": 30}
+    script = {"deltas": 300, "rate": 30}
     path = write(lab, prompt("ask", **script))
     ada, bob = people.visit(lab, path), people.visit(lab, path, "bob")
     ada.run("ask")
@@ -181,6 +181,8 @@ def test_running_an_active_question_attaches_to_its_run(
 
     ada.run("ask")
     bob.run("ask")
+    bob.bar("ask").get_by_role("button", name="Stop").wait_for()
+    assert bob.answer("ask")["mark"]["status"] == "running", "the answer ended too early to tell"
 
     for page in (ada, bob):
         page.wait_status("ask", "done")
