@@ -1,0 +1,152 @@
+"""Write the pictures of the documentation from a real run: ``python -m tests.browser.screenshots``.
+
+Run it in the root of the checkout, in an environment where the package is installed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from tests.browser.conftest import ARGUMENTS, People, chromium
+from tests.browser.lab import Lab, running_lab
+from tests.browser.notebooks import code, prompt, text, write
+from tests.browser.pages import NotebookPage
+from tests.browser.test_presence import open_collaborators
+from tests.browser.vendor import queue
+from tests.vendor.plugin import Vendor, running_vendor
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+
+DATA = """\
+sales = {"north": [12, 15, 11], "south": [9, 14, 21], "west": [17, 13, 12]}
+totals = {region: sum(months) for region, months in sales.items()}
+totals"""
+
+QUESTION = "Which region grew most over the three months, and how would I plot it?"
+
+ANSWER = """\
+**South** grew most: from 9 to 21, more than double.
+
+| region | first | last | growth |
+|---|---:|---:|---:|
+| north | 12 | 11 | −8 % |
+| south | 9 | 21 | **+133 %** |
+| west | 17 | 12 | −29 % |
+
+The growth of a region is $g = \\frac{x_3 - x_1}{x_1}$. To plot it, reuse `sales`:
+
+```python
+import matplotlib.pyplot as plt
+
+for region, months in sales.items():
+    plt.plot(range(1, 4), months, label=region)
+plt.legend()
+plt.xlabel("month")
+```
+
+Each line is one region; the steepest rise is the southern one.
+"""
+
+
+def pieces() -> list[str]:
+    """The answer as a model would send it."""
+    return [word + " " for word in ANSWER.split(" ")]
+
+
+def notebook(lab: Lab, name: str) -> str:
+    """A small notebook with a question in it."""
+    write(
+        lab.work / name,
+        text("title", "# Sales by region\nNumbers of the first quarter."),
+        code("data", DATA),
+        prompt("ask", QUESTION),
+    )
+    return name
+
+
+def ask(page: NotebookPage, vendor: Vendor, *, rate: float, until: str) -> None:
+    """Run the question and wait until something stands in the rendered answer."""
+    queue(vendor, {"deltas": pieces(), "rate": rate})
+    page.run("ask")
+    page.page.get_by_text(until).locator("visible=true").first.wait_for()
+
+
+def streaming(people: People, lab: Lab, vendor: Vendor) -> None:
+    path = notebook(lab, "sales.ipynb")
+    ada = people.visit(lab, path)
+    ask(ada, vendor, rate=12, until="To plot it")
+    ada.page.screenshot(path=IMAGES / "answer.png")
+    ada.wait_status("ask", "done")
+    ada.page.wait_for_timeout(500)
+    ada.page.screenshot(path=IMAGES / "done.png")
+
+
+def two_people(people: People, lab: Lab, vendor: Vendor) -> None:
+    path = notebook(lab, "together.ipynb")
+    ada, bob = people.visit(lab, path), people.visit(lab, path, "bob")
+    open_collaborators(bob)
+    queue(vendor, {"deltas": pieces(), "rate": 8})
+    ada.run("ask")
+    answer = ada.answer("ask")["id"]
+    bob.edit(answer, 0)
+    bob.page.locator(".jp-remote-cursor").first.wait_for(state="attached")
+    ada.wait_text("ask", 250)
+    bob.wait_text("ask", 250)
+    bob.page.screenshot(path=IMAGES / "two-people.png")
+    ada.page.screenshot(path=IMAGES / "second-browser.png")
+    ada.wait_status("ask", "done")
+
+
+def interrupted(people: People, lab: Lab, vendor: Vendor) -> None:
+    path = notebook(lab, "interrupted.ipynb")
+    ada = people.visit(lab, path)
+    ask(ada, vendor, rate=12, until="To plot it")
+    lab.kill()
+    lab.start()
+    ada.wait_status("ask", "interrupted", 60_000)
+    ada.page.get_by_role("button", name="Continue").first.wait_for()
+    ada.page.wait_for_timeout(1_500)
+    ada.page.screenshot(path=IMAGES / "interrupted.png")
+
+
+def keys(people: People, lab: Lab) -> None:
+    ada = people.visit(lab, notebook(lab, "keys.ipynb"))
+    ada.command("nbinline:open-keys")
+    ada.page.get_by_role("dialog").wait_for()
+    ada.page.screenshot(path=IMAGES / "keys.png")
+    ada.page.keyboard.press("Escape")
+
+
+def dark(people: People, lab: Lab, vendor: Vendor) -> None:
+    ada = people.visit(lab, notebook(lab, "dark.ipynb"))
+    ada.command("apputils:change-theme", theme="JupyterLab Dark")
+    ask(ada, vendor, rate=12, until="To plot it")
+    ada.page.screenshot(path=IMAGES / "dark.png")
+    ada.wait_status("ask", "done")
+
+
+def main() -> None:
+    """Take them all."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_vendor() as vendor,
+        running_lab(Path(folder), vendor=vendor.url) as lab,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        people = People(browser)
+        streaming(people, lab, vendor)
+        two_people(people, lab, vendor)
+        keys(people, lab)
+        interrupted(people, lab, vendor)
+        dark(people, lab, vendor)
+        people.leave()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
