@@ -36,7 +36,7 @@ SAVE_EVERY = 2.5
 """Seconds between forced saves while a run writes, at least."""
 
 SAVE_SHARE = 10
-"""A forced save may take one part in this many of the time."""
+"""Forced saves of all notebooks may take one part in this many of the time."""
 
 LOAD_DEADLINE = 60.0
 """Seconds a room may take to load its file."""
@@ -81,6 +81,8 @@ class RoomsOfServer:
         self._contents = serverapp.contents_manager
         self.save_every = save_every
         self.saving = anyio.Lock()
+        self._turn = anyio.Lock()
+        self._rested = 0.0
         self._stack = contextlib.AsyncExitStack()
         self._tasks: TaskGroup
 
@@ -185,6 +187,24 @@ class RoomsOfServer:
             await channel.aclose()
             ended.set()
 
+    @contextlib.asynccontextmanager
+    async def turn_to_save(self) -> AsyncIterator[Callable[[float], None]]:
+        """Wait until this server may spend time on a forced save; who waits longest comes first.
+
+        All notebooks' forced saves together take one part in ``SAVE_SHARE`` of the time, so with
+        many notebooks each is saved more rarely. The journal covers the gap.
+
+        Yields:
+            To be told the seconds that a save took.
+        """
+        async with self._turn:
+            await anyio.sleep(max(0.0, self._rested - time.monotonic()))
+
+            def spent(seconds: float) -> None:
+                self._rested = time.monotonic() + (SAVE_SHARE - 1) * seconds
+
+            yield spent
+
     def _close_later(self, room: _Room) -> None:
         """Close the room as the last browser's leaving does: nothing else would."""
         if room.is_deserted:
@@ -254,9 +274,11 @@ class RoomMembership:
 
     async def _save_often(self) -> None:
         while True:
-            await anyio.sleep(max(self._rooms.save_every, SAVE_SHARE * self._last_save))
-            if self._room.is_alive and self._room.unsaved:
-                await self.save()
+            await anyio.sleep(self._rooms.save_every)
+            async with self._rooms.turn_to_save() as spent:
+                if self._room.is_alive and self._room.unsaved:
+                    await self.save()
+                    spent(self._last_save)
 
     async def announce(self, state: Mapping[str, Any] | None) -> None:
         """Show an entry in JupyterLab's list of online collaborators.

@@ -1,5 +1,6 @@
 """Joining, holding, saving and leaving the rooms of a real server."""
 
+import contextlib
 import json
 import os
 import time
@@ -193,6 +194,34 @@ class TestSaving:
                     write(membership.peer, f" {i}")
                     await anyio.sleep(0.025)
             assert 2 <= len(times) <= 4
+
+    async def test_many_notebooks_share_the_time_for_saving(
+        self, ydoc, jp_serverapp, write_notebook, monkeypatch
+    ):
+        names = "abcdef"
+        for name in names:
+            write_notebook("x", path=f"{name}.ipynb")
+        times = []
+        async with (
+            stopping(ydoc),
+            RoomsOfServer(jp_serverapp, save_every=0.05) as rooms,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            for name in names:
+                membership = await stack.enter_async_context(rooms.join(f"{name}.ipynb"))
+
+                async def slow(name=name):
+                    times.append(name)
+                    await anyio.sleep(0.05)
+                    return False
+
+                monkeypatch.setattr(membership._room, "save", slow)
+                membership._room.unsaved = True
+                await stack.enter_async_context(membership.writing())
+            await anyio.sleep(2.0)
+        # Each takes 0.05 s of every half; nobody is left out.
+        assert 3 <= len(times) <= 6
+        assert len(set(times)) == len(times)
 
     async def test_saves_of_all_notebooks_take_turns(
         self, ydoc, jp_serverapp, write_notebook, monkeypatch
