@@ -95,7 +95,7 @@ class AnswerBadge extends CellBar {
   }
 
   private _actions(): React.ReactElement | null {
-    const { trans, cell, liveness } = this._options;
+    const { trans, cell, liveness, prompts } = this._options;
     const doubtful = liveness.isDoubtful(cell);
     if (isRunning(this.answer) && !doubtful) {
       return this._button(CommandIDs.stop, stopIcon, trans.__('Stop'));
@@ -113,7 +113,8 @@ class AnswerBadge extends CellBar {
             runIcon,
             trans.__('Continue')
           )}
-        {this._button(CommandIDs.runAgain, refreshIcon, trans.__('Run again'))}
+        {prompts.prompt(this.answer.promptId) !== null &&
+          this._button(CommandIDs.runAgain, refreshIcon, trans.__('Run again'))}
       </>
     );
   }
@@ -223,12 +224,17 @@ class AnswerBadges {
       }
     };
     forEachNotebook(tracker, prompts => followAgents(prompts, refresh));
-    forEachRole(tracker, (prompts, change) => this._change(prompts, change));
     const redraw = (): void => {
       for (const badge of this._badges.values()) {
         badge.update();
       }
     };
+    forEachRole(tracker, (prompts, change) => {
+      this._change(prompts, change);
+      if (change.previous?.kind === 'prompt' && change.role === null) {
+        redraw();
+      }
+    });
     _liveness.changed.connect(redraw);
     _server.changed.connect(redraw);
   }

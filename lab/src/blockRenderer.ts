@@ -5,7 +5,7 @@ import { MimeModel } from '@jupyterlab/rendermime';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 
-import type { IBlock } from './markdownBlocks';
+import type { IBlock } from './markdownScan';
 import { MATH } from './shownBlocks';
 
 const MIME_TYPE = 'text/markdown';

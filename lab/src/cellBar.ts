@@ -15,9 +15,15 @@ export abstract class CellBar extends ReactWidget {
     this.node.dataset.lmSuppressShortcuts = 'true';
   }
 
-  /** Stop the notebook from taking a press on a control for the start of a drag. */
   handleEvent(event: Event): void {
     const { target } = event;
+    if (event instanceof KeyboardEvent) {
+      if (event.key === 'Escape') {
+        this.parent?.node.focus();
+      }
+      return;
+    }
+    // The notebook would take a press on a control for the start of a drag.
     if (
       target instanceof Element &&
       target.closest('button, select, input, a') !== null
@@ -30,11 +36,13 @@ export abstract class CellBar extends ReactWidget {
     super.onAfterAttach(msg);
     this.node.addEventListener('mousedown', this);
     this.node.addEventListener('dblclick', this);
+    this.node.addEventListener('keydown', this);
   }
 
   protected override onBeforeDetach(msg: Message): void {
     this.node.removeEventListener('mousedown', this);
     this.node.removeEventListener('dblclick', this);
+    this.node.removeEventListener('keydown', this);
     super.onBeforeDetach(msg);
   }
 }

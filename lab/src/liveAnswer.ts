@@ -16,7 +16,7 @@ import { MessageLoop } from '@lumino/messaging';
 import { AgentCaret } from './agentCaret';
 import { BlockRenderer } from './blockRenderer';
 import { MarkdownBlocks } from './markdownBlocks';
-import type { IBlock } from './markdownBlocks';
+import type { IBlock } from './markdownScan';
 import type { IAgentPresence } from './presence';
 import { ShownBlocks } from './shownBlocks';
 

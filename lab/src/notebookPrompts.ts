@@ -6,7 +6,8 @@ import type {
 import type { Cell, ICellModel } from '@jupyterlab/cells';
 import { MarkdownCell } from '@jupyterlab/cells';
 import { INotebookTracker } from '@jupyterlab/notebook';
-import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
+import type { CellList, Notebook, NotebookPanel } from '@jupyterlab/notebook';
+import type { IObservableList } from '@jupyterlab/observables';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
@@ -104,12 +105,24 @@ class NotebookPrompts implements INotebookPrompts {
       return;
     }
     // The notebook has connected before us, so its widgets exist when we are called.
-    model.cells.changed.connect(this._followCells, this);
-    this._followCells();
+    model.cells.changed.connect(this._onCellsChanged, this);
+    this._follow(this.panel.content.widgets);
   }
 
-  private _followCells(): void {
-    for (const cell of this.panel.content.widgets) {
+  private _onCellsChanged(
+    _: CellList,
+    change: IObservableList.IChangedArgs<ICellModel>
+  ): void {
+    if (change.type === 'add') {
+      const { newIndex, newValues } = change;
+      this._follow(
+        this.panel.content.widgets.slice(newIndex, newIndex + newValues.length)
+      );
+    }
+  }
+
+  private _follow(cells: readonly Cell[]): void {
+    for (const cell of cells) {
       if (cell instanceof MarkdownCell && !this._known.has(cell)) {
         this._known.add(cell);
         cell.disposed.connect(this._forget, this);

@@ -62,16 +62,18 @@ class PromptHeader extends CellBar {
       this._defaults()
     );
     const notice = chosen?.connection.notice ?? null;
+    const problem = server.problem ?? problemOf(status);
     return (
       <>
         <span className="nbinline-CellBar-title">
           <promptIcon.react tag="span" elementSize="normal" />
           {trans.__('AI prompt')}
         </span>
-        {status ? (
-          this._pickers(status)
-        ) : (
-          <span className="nbinline-CellBar-note">{server.problem}</span>
+        {status && this._pickers(status)}
+        {problem !== null && (
+          <span className="nbinline-CellBar-note" title={problem}>
+            {problem}
+          </span>
         )}
         {notice && (
           <span className="nbinline-CellBar-note" title={notice}>
@@ -81,7 +83,8 @@ class PromptHeader extends CellBar {
         <span className="nbinline-CellBar-status" data-tone={tone} title={text}>
           {text}
         </span>
-        {this._button(busy)}
+        {!busy && this._button(CommandIDs.run)}
+        {(busy || this._isWaiting()) && this._button(CommandIDs.stop)}
       </>
     );
   }
@@ -144,16 +147,15 @@ class PromptHeader extends CellBar {
     );
   }
 
-  private _button(busy: boolean): React.ReactElement {
+  private _button(command: string): React.ReactElement {
     const { trans, app, cell } = this._options;
-    const label = busy ? trans.__('Stop') : trans.__('Run');
-    const icon = busy ? stopIcon : runIcon;
-    const command = busy ? CommandIDs.stop : CommandIDs.run;
+    const stops = command === CommandIDs.stop;
+    const icon = stops ? stopIcon : runIcon;
     return (
       <button
         className="nbinline-CellBar-button"
         title={
-          busy
+          stops
             ? trans.__('Stop the run of this question')
             : trans.__('Run this question now')
         }
@@ -162,9 +164,15 @@ class PromptHeader extends CellBar {
         }
       >
         <icon.react tag="span" elementSize="small" />
-        {label}
+        {stops ? trans.__('Stop') : trans.__('Run')}
       </button>
     );
+  }
+
+  /** Whether it waits in this page for cells before it. */
+  private _isWaiting(): boolean {
+    const { cell, runs } = this._options;
+    return runs.phase(cell.model.id)?.kind === 'waiting';
   }
 
   private _busy(): boolean {
@@ -254,6 +262,12 @@ namespace PromptHeader {
     liveness: ILiveness;
     trans: TranslationBundle;
   }
+}
+
+/** What keeps the server from running questions at all. */
+function problemOf(status: IServerStatus | null): string | null {
+  const [first] = status && !status.ready ? status.problems : [];
+  return typeof first === 'object' ? first.message : (first ?? null);
 }
 
 /** Keeps a header on each question. */

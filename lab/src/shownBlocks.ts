@@ -1,5 +1,5 @@
 /** Keeps rendered blocks in a node of the page. Knows no JupyterLab. */
-import type { BlockJoin, IBlock } from './markdownBlocks';
+import type { BlockJoin, IBlock } from './markdownScan';
 
 /** What may hold a formula. */
 export const MATH = /\$|\\\\[([]|\\begin\{/;

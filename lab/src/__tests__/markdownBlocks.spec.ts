@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { marked } from 'marked';
 
-import { CHUNK_LENGTH, MarkdownBlocks } from '../markdownBlocks';
-import type { IBlock } from '../markdownBlocks';
+import { MarkdownBlocks } from '../markdownBlocks';
+import { CHUNK_LENGTH } from '../markdownScan';
+import type { IBlock } from '../markdownScan';
 
 const PIECES = [
   'A sentence with **bold**, `code` and [a link](https://example.org).',

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { marked } from 'marked';
 
 import { MarkdownBlocks } from '../markdownBlocks';
-import type { IBlock } from '../markdownBlocks';
+import type { IBlock } from '../markdownScan';
 import { ShownBlocks } from '../shownBlocks';
 
 function draw(block: IBlock): ChildNode[] {
