@@ -30,7 +30,7 @@ from nbinline_agent.document.vectors import read_vector
 from nbinline_agent.errors import ReadOnlyNotebook, RoomLost, UnknownNotebook
 from nbinline_agent.ids import FileId, NotebookPath
 
-from .store import SafeSQLiteYStore, close_writers
+from .store import SafeSQLiteYStore, close_writers, keep_marks
 
 SAVE_EVERY = 2.5
 """Seconds between forced saves while a run writes, at least."""
@@ -587,6 +587,7 @@ def keep_rooms_until(serverapp: Any, stop: Callable[[], Awaitable[None]]) -> Non
             for room in list(extension.ywebsocket_server.rooms.values()):
                 if isinstance(room, DocumentRoom):
                     await _save_what_waits(room)
+        keep_marks()
         await stop_rooms()
         await anyio.to_thread.run_sync(close_writers)
 

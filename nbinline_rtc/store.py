@@ -34,9 +34,15 @@ from traitlets.config import Config
 
 from . import store_tables as tables
 from .store_recovery import Reconciled, reconcile, rescue, rescued_folder
-from .store_writer import StoreWriter, close_writers, writer_of
+from .store_writer import StoreWriter, close_writers, keep_marks, writer_of
 
-__all__ = ["SafeSQLiteYStore", "close_writers", "default_database", "reconcile_after_crash"]
+__all__ = [
+    "SafeSQLiteYStore",
+    "close_writers",
+    "default_database",
+    "keep_marks",
+    "reconcile_after_crash",
+]
 
 
 def default_database() -> str:

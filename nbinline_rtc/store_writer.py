@@ -66,6 +66,10 @@ class StoreWriter:
 
     Args:
         database: The SQLite file, or ``:memory:``.
+
+    Attributes:
+        keeps_marks: Whether documents that are closed from now on count as open; see
+            ``keep_marks``.
     """
 
     def __init__(self, database: str) -> None:
@@ -83,6 +87,7 @@ class StoreWriter:
         self._slot: HeldSlot | None = None
         self._complained = False
         self._ending = False
+        self.keeps_marks = False
 
     # -- called from any thread ---------------------------------------------------------------
 
@@ -116,12 +121,14 @@ class StoreWriter:
 
     def unmark(self, path: str, token: str) -> None:
         """Note that it is closed, with the next work; safe to call from a finalizer."""
-        self._queue.put(_Job(lambda: tables.clear_mark(self._open(), path, token), Future()))
+        self._queue.put(_Job(lambda: self._unmark(path, token), Future()))
 
     def close(self, patience: float = 10.0) -> None:
         """Commit what waits and end the thread; blocks up to ``patience`` seconds."""
         if self._thread is not None or not self._queue.empty():
-            self._submit(self._end)
+            # At the interpreter's end no thread starts any more; then only marks wait.
+            with contextlib.suppress(RuntimeError):
+                self._submit(self._end)
             thread = self._thread
             if thread is not None:
                 thread.join(patience)
@@ -300,6 +307,10 @@ class StoreWriter:
             connection = self._open()
             tables.set_mark(connection, path, owner, token, tables.last_row(connection, path))
 
+    def _unmark(self, path: str, token: str) -> None:
+        if not self.keeps_marks:
+            tables.clear_mark(self._open(), path, token)
+
     def _owner(self) -> int | None:
         """This process's number among the servers that share the file; held by a lock."""
         if self._slot is None and self.database != ":memory:":
@@ -401,6 +412,16 @@ def writer_of(database: str) -> StoreWriter:
         if name not in _writers:
             _writers[name] = StoreWriter(name)
         return _writers[name]
+
+
+def keep_marks() -> None:
+    """Let documents that are open now be compared with their files at the next start.
+
+    For a server that stops: it may not get to save all of them.
+    """
+    with _writers_guard:
+        for writer in _writers.values():
+            writer.keeps_marks = True
 
 
 def close_writers() -> None:

@@ -510,6 +510,19 @@ class TestShowing:
             assert (await page.do("seeAwareness", key="current", present=False))["seen"]
 
 
+async def test_the_timeline_of_a_document_reads_our_store(ydoc, write_notebook, joined, jp_fetch):
+    write_notebook("x")
+    async with stopping(ydoc), joined() as membership:
+        for word in (" one", " two"):
+            write(membership.peer, word)
+            await membership.peer.settled()
+            await anyio.sleep(0.7)
+        reply = await jp_fetch(
+            "api/collaboration/timeline/a.ipynb", params={"format": "json", "type": "notebook"}
+        )
+        assert len(json.loads(reply.body)["timestamps"]) >= 2
+
+
 async def test_the_same_peer_joins_over_the_documented_websocket(
     ydoc, write_notebook, rtc_connect_doc_client, joined
 ):

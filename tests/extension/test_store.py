@@ -1,6 +1,7 @@
 """The update store: whole, healing, cheap under load, and honest about failing disks."""
 
 import asyncio
+import gc
 import os
 import sqlite3
 import stat
@@ -18,7 +19,7 @@ from pycrdt.store import YDocNotFound
 from traitlets.config import Config
 
 from nbinline_rtc import store_tables as tables
-from nbinline_rtc.store import SafeSQLiteYStore, close_writers
+from nbinline_rtc.store import SafeSQLiteYStore, close_writers, keep_marks
 from nbinline_rtc.store_writer import StoreWriter, writer_of
 
 NAME = ".notebook:some-id.y"
@@ -66,6 +67,11 @@ async def stored(store):
     return doc
 
 
+async def done(writer, statement):
+    """A statement on the writer's own connection."""
+    await asyncio.wrap_future(writer.call(lambda db: db.execute(statement).fetchall()))
+
+
 async def rows_of(store):
     return [row async for row in store.read()]
 
@@ -96,7 +102,7 @@ class TestWriting:
         stores = [new_store(f".notebook:{i}.y") for i in range(20)]
         statements = []
         writer = writer_of(database)
-        writer.call(lambda db: db.set_trace_callback(statements.append)).result(5)
+        await asyncio.wrap_future(writer.call(lambda db: db.set_trace_callback(statements.append)))
         for update in updates:
             for store in stores:
                 await store.write(update)
@@ -390,6 +396,40 @@ class TestTrouble:
         blocker.close()
 
         assert texts(await stored(new_store()))["a"] == "before during after"
+
+    async def test_a_full_disk_costs_nothing_once_there_is_room_again(self, new_store, database):
+        store, doc = new_store(), Doc()
+        updates = recording(doc)
+        text = doc.get("a", type=Text)
+        text += "begin "
+        await store.write(updates[0])
+        await store.flush()
+        writer = writer_of(database)
+        await done(writer, "PRAGMA max_page_count = 1")
+        for word in ("x" * 50_000, " end"):
+            text += word
+            await store.write(updates[-1])
+            await store.flush()
+        await done(writer, "PRAGMA max_page_count = 100000")
+
+        assert texts(await stored(new_store()))["a"] == str(text)
+        rows = await rows_of(store)
+        assert not tables.replay([row[0] for row in rows]).holed
+
+    @pytest.mark.parametrize("stopping", [False, True])
+    async def test_a_closed_document_is_not_compared_unless_the_server_was_stopping(
+        self, new_store, database, stopping
+    ):
+        store = new_store()
+        await store.encode_state_as_update(Doc())
+        await stored(store)
+        if stopping:
+            keep_marks()
+        del store
+        gc.collect()
+        await asyncio.to_thread(close_writers)
+        marks = await asyncio.wrap_future(writer_of(database).dead_marks())
+        assert [mark.path for mark in marks] == ([NAME] if stopping else [])
 
     async def test_a_damaged_file_is_put_aside(self, new_store, database):
         Path(database).write_bytes(  # noqa: ASYNC240
