@@ -1,0 +1,214 @@
+"""Changing cells of a shared notebook on behalf of a run: one transaction an intent."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import SequenceMatcher
+from os.path import commonprefix
+from typing import Any, Literal
+from uuid import uuid4
+
+from pycrdt import Array, Map, Text
+
+from nbinline_agent.errors import CellGone, SourceChanged
+from nbinline_agent.ids import CellId
+
+from .index import Entry
+from .notebook import Notebook, read_cell, read_source
+from .peer import panics_as_errors
+
+MOST_COMPARISONS = 250_000
+"""Bound on the work of comparing two sources word by word; longer ones differ in one piece."""
+
+SHORT_HASH = 12
+"""Hex digits of a source's hash that stand for the source."""
+
+
+def short_hash(source: str) -> str:
+    """The form in which a read tells what it saw: ``sha256:`` and twelve hex digits."""
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sha256:{digest[:SHORT_HASH]}"
+
+
+class Editor:
+    """Edits cells; each method is one transaction with the run as its origin.
+
+    ``expected`` is what the caller saw when it read the cell: its exact source, or
+    :func:`short_hash` of it. If something else stands there by now, nothing is written.
+
+    Args:
+        notebook: Where.
+        origin: The run.
+    """
+
+    def __init__(self, notebook: Notebook, origin: str) -> None:
+        self._notebook = notebook
+        self._origin = origin
+
+    def insert(
+        self,
+        kind: Literal["markdown", "code", "raw"],
+        source: str,
+        *,
+        after: str | None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> CellId:
+        """Insert a cell below another one, or at the very top with None.
+
+        Raises:
+            CellGone: The other cell is not in the notebook.
+        """
+        position = 0 if after is None else self._position(after) + 1
+        cell_id = CellId(str(uuid4()))
+        cell: dict[str, Any] = {
+            "cell_type": kind,
+            "id": cell_id,
+            "metadata": dict(metadata or {}),
+            "source": source,
+        }
+        if kind == "code":
+            cell |= {"outputs": [], "execution_count": None}
+        with self._transaction():
+            self._put(position, cell)
+        return cell_id
+
+    def replace(self, cell_id: str, source: str, *, expected: str) -> None:
+        """Make a cell's text another one, touching only what differs.
+
+        Words that somebody types into the cell at the same time stay. A code cell loses its
+        outputs and its count, which belong to the text it had.
+
+        Raises:
+            CellGone: The cell is not in the notebook, or has no text.
+            SourceChanged: Something else than expected stands there.
+        """
+        entry = self._expect(cell_id, expected)
+        text = entry.ycell.get("source")
+        if not isinstance(text, Text):
+            raise CellGone
+        standing = str(text)
+        if standing == source:
+            return
+        with self._transaction():
+            for start, stop, piece in reversed(differences(standing, source)):
+                at = len(standing[:start].encode())
+                if stop > start:
+                    del text[at : at + len(standing[start:stop].encode())]
+                if piece:
+                    text.insert(at, piece)
+            if entry.ycell.get("cell_type") == "code":
+                _clear_results(entry.ycell)
+
+    def delete(self, cell_id: str, *, expected: str) -> None:
+        """Delete a cell.
+
+        Raises:
+            CellGone: The cell is not in the notebook.
+            SourceChanged: Something else than expected stands there.
+        """
+        position = self._notebook.peer.index.position(self._expect(cell_id, expected))
+        with self._transaction():
+            del self._notebook.peer.ynotebook.ycells[position]
+
+    def move(self, cell_id: str, *, after: str | None) -> None:
+        """Move a cell below another one, or to the very top with None.
+
+        Browsers know no move: the cell is deleted and made again with its id and all it has.
+
+        Raises:
+            CellGone: One of the cells is not in the notebook.
+        """
+        position = self._position(cell_id)
+        target = 0 if after is None else self._position(after) + 1
+        if target in (position, position + 1):
+            return
+        cell = _as_file(self._entry(cell_id))
+        with self._transaction():
+            del self._notebook.peer.ynotebook.ycells[position]
+            self._put(target - (target > position), cell)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with panics_as_errors(), self._notebook.peer.doc.transaction(origin=self._origin):
+            yield
+
+    def _put(self, position: int, cell: Mapping[str, Any]) -> None:
+        ynotebook = self._notebook.peer.ynotebook
+        ynotebook.ycells.insert(position, ynotebook.create_ycell(dict(cell)))
+
+    def _entry(self, cell_id: str) -> Entry:
+        if not self._notebook.has(cell_id):
+            raise CellGone
+        entry = self._notebook.entry(cell_id)
+        if not isinstance(entry.ycell, Map):
+            raise CellGone
+        return entry
+
+    def _position(self, cell_id: str) -> int:
+        return self._notebook.peer.index.position(self._entry(cell_id))
+
+    def _expect(self, cell_id: str, expected: str) -> Entry:
+        entry = self._entry(cell_id)
+        standing = read_source(entry.ycell)
+        if expected not in (standing, short_hash(standing)):
+            raise SourceChanged(expected_source=short_hash(standing))
+        return entry
+
+
+def differences(before: str, after: str) -> list[tuple[int, int, str]]:
+    """What to replace in a text to make another one of it.
+
+    Returns:
+        Rising, disjoint ranges of characters of ``before``, each with what takes its place.
+    """
+    start = len(commonprefix([before, after]))
+    ends = commonprefix([before[start:][::-1], after[start:][::-1]])
+    mine, theirs = before[start : len(before) - len(ends)], after[start : len(after) - len(ends)]
+    if not mine or not theirs:
+        return [(start, start + len(mine), theirs)] if mine or theirs else []
+    old, new = _words(mine), _words(theirs)
+    if len(old) * len(new) > MOST_COMPARISONS:
+        return [(start, start + len(mine), theirs)]
+    places = [start]
+    for word in old:
+        places.append(places[-1] + len(word))
+    return [
+        (places[first], places[last], "".join(new[begin:end]))
+        for tag, first, last, begin, end in SequenceMatcher(
+            None, old, new, autojunk=False
+        ).get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+|\s|[^\w\s]", text)
+
+
+def _clear_results(ycell: Map[Any]) -> None:
+    outputs = ycell.get("outputs")
+    if isinstance(outputs, Array):
+        outputs.clear()
+    ycell["execution_count"] = None
+
+
+def _as_file(entry: Entry) -> dict[str, Any]:
+    """A cell as its file would hold it."""
+    cell = read_cell(entry)
+    value: dict[str, Any] = {
+        "cell_type": cell.kind,
+        "id": cell.id,
+        "metadata": dict(cell.metadata),
+        "source": cell.source,
+    }
+    if cell.kind == "code":
+        value |= {
+            "outputs": [dict(output) for output in cell.outputs],
+            "execution_count": cell.execution_count,
+        }
+    if cell.attachments:
+        value["attachments"] = dict(cell.attachments)
+    return value
