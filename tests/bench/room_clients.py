@@ -91,7 +91,7 @@ async def main(url: str, token: str, notebooks: int, deltas: int) -> dict[str, A
     async with httpx.AsyncClient(
         base_url=f"{url}/",
         headers={"Authorization": f"token {token}"},
-        timeout=60,
+        timeout=240,
         trust_env=False,
         limits=httpx.Limits(max_connections=notebooks + 10),
     ) as http:
