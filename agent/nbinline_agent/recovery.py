@@ -10,7 +10,7 @@ import structlog
 from .document.answer import AnswerCell, RunMark
 from .document.notebook import Notebook
 from .document.peer import Membership
-from .document.repair import bring_back
+from .document.repair import replay_and_mend
 from .document.replay import apply_updates
 from .ids import RunId
 from .journal import Journal, UnfinishedRun
@@ -57,20 +57,18 @@ async def restore(membership: Membership, journal: Journal, dead: UnfinishedRun)
         journal: Where the run was recorded.
         dead: What the dead server left.
     """
-    peer = membership.peer
-    notebook = Notebook(peer)
-    replayed = apply_updates(peer, dead.updates)
-    appended = 0
+    notebook = Notebook(membership.peer)
     record = dead.record
     answer = record.answer_cell_id
-    if answer is not None:
-        mark = RunMark(
-            run_id=record.run_id,
-            author=record.author.username,
-            model=record.model,
-            backend=record.connection,
-        )
-        if notebook.has(answer):
-            appended = bring_back(notebook, answer, dead.text, record.run_id)
-        appended += AnswerCell.restore(notebook, record.prompt_cell_id, answer, mark, dead.text)
-    return Restored(replayed, appended)
+    if answer is None:
+        return Restored(apply_updates(membership.peer, dead.updates), 0)
+    mark = RunMark(
+        run_id=record.run_id,
+        author=record.author.username,
+        model=record.model,
+        backend=record.connection,
+    )
+    mended = replay_and_mend(notebook, answer, dead.updates, dead.text, record.run_id)
+    text = dead.text if not notebook.has(answer) else notebook.source(answer)
+    appended = AnswerCell.restore(notebook, record.prompt_cell_id, answer, mark, text)
+    return Restored(mended.replayed, mended.inserted + appended)

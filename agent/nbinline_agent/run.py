@@ -22,7 +22,7 @@ from .document.background import background
 from .document.notebook import Notebook
 from .document.peer import Membership
 from .document.presence import Presence
-from .document.repair import bring_back
+from .document.repair import replay_and_mend
 from .errors import BadAnswer, CellGone, NbinlineError
 from .ids import CellId, RunId
 from .journal import TRANSITIONS, RunRecord, RunStatus
@@ -189,8 +189,11 @@ class Run:
     ) -> bool:
         """Write into one room; False if that room was replaced before the run had ended."""
         notebook = Notebook(membership.peer)
+        if self._seen and self.record.answer_cell_id is not None:
+            updates = await self.around.journal.updates(self.run_id)
+            replay_and_mend(notebook, self.record.answer_cell_id, updates, self._seen, self.run_id)
         async with (
-            self._answer_cell(membership, notebook) as answer,
+            self._answer_cell(notebook) as answer,
             self._shown(membership, answer),
         ):
             try:
@@ -208,12 +211,8 @@ class Run:
                 raise
             return await self._end(membership, notebook, answer, outcome)
 
-    def _answer_cell(
-        self, membership: Membership, notebook: Notebook
-    ) -> AbstractAsyncContextManager[AnswerCell]:
+    def _answer_cell(self, notebook: Notebook) -> AbstractAsyncContextManager[AnswerCell]:
         if self.answer_text and self.record.answer_cell_id is not None:
-            if self._seen and notebook.has(self.record.answer_cell_id):
-                bring_back(notebook, self.record.answer_cell_id, self._seen, self.run_id)
             return AnswerCell.resume(
                 notebook,
                 self.record.answer_cell_id,
@@ -340,10 +339,11 @@ class Run:
             error = error or gone
         await membership.peer.settled(SETTLING)
         # A room that was replaced may still answer: whatever it has is not what people see.
+        if self.answer_text:
+            self._look(notebook, answer.id)
         if not membership.alive and self._wish is None:
             return False
         if self.answer_text:
-            self._look(notebook, answer.id)
             await self.around.journal.record_text(self.run_id, self._seen)
         await self.move(outcome.status, error, at=ended_at)
         return True

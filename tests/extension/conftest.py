@@ -125,7 +125,7 @@ def pytest_sessionfinish() -> None:
             thread.stop()
 
 
-async def until(holds: Callable[[], Any], timeout: float = 5.0) -> None:
+async def until(holds: Callable[[], Any], timeout: float = 20.0) -> None:
     """Wait until something holds that no event tells of.
 
     Raises:

@@ -3,46 +3,78 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from os.path import commonprefix
 
-from pycrdt import Map, Text
+from pycrdt import Text
 
 from nbinline_agent.ids import CellId
 
+from .edits import differences
 from .notebook import Notebook
 from .peer import panics_as_errors
+from .replay import apply_updates
 
-MOST_COMPARISONS = 4_000_000
+MOST_COMPARISONS = 250_000
 """Bound on the work of comparing word by word; longer texts are compared line by line."""
 
 
-def bring_back(notebook: Notebook, cell_id: CellId, seen: str, origin: str) -> int:
-    """Insert the parts of ``seen`` that a cell lacks; nothing that stands there is removed.
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What was done about a text.
 
-    A room that was loaded again from an older file has lost parts of a text for everybody. What
-    was typed since stays where it is.
+    Attributes:
+        replayed: Whether the very updates could be applied again.
+        inserted: Characters that had to be written anew, 0 as a rule.
+    """
+
+    replayed: bool
+    inserted: int
+
+
+def replay_and_mend(
+    notebook: Notebook, cell_id: CellId, updates: Sequence[bytes], seen: str, origin: str
+) -> Mended:
+    """Replay an answer's own updates, then see to it that all that people saw stands there once.
+
+    A room that was loaded again from an older file has lost parts of a text for everybody. Updates
+    replayed into it put words beside those that stand there anew; so if anything that was seen is
+    missing after the replay, the text is made again from what stood there before it and what was
+    seen, by insertion only. What was typed meanwhile stays where it is.
 
     Args:
         notebook: The joined notebook.
-        cell_id: A cell that stands in it.
+        cell_id: The answer cell; it may be missing before the replay, and after it.
+        updates: The run's own, in order.
         seen: The text people had before their eyes.
         origin: Of the transaction.
-
-    Returns:
-        Characters that were inserted.
     """
-    ycell = notebook.entry(cell_id).ycell
-    source = ycell.get("source") if isinstance(ycell, Map) else None
-    if not isinstance(source, Text):
-        return 0
+    before = notebook.source(cell_id) if notebook.has(cell_id) else ""
+    replayed = apply_updates(notebook.peer, updates)
+    if not notebook.has(cell_id):
+        return Mended(replayed, 0)
+    source = notebook.entry(cell_id).ycell.get("source")
+    if not isinstance(source, Text) or not missing_pieces(str(source), seen):
+        return Mended(replayed, 0)
+    pieces = missing_pieces(before, seen)
+    wanted = before
+    for at, piece in reversed(pieces):
+        wanted = wanted[:at] + piece + wanted[at:]
+    _make(source, wanted, notebook, origin)
+    return Mended(replayed, sum(len(piece) for _, piece in pieces))
+
+
+def _make(source: Text, wanted: str, notebook: Notebook, origin: str) -> None:
     standing = str(source)
-    pieces = missing_pieces(standing, seen)
-    if pieces:
-        with panics_as_errors(), notebook.peer.doc.transaction(origin=origin):
-            for at, piece in reversed(pieces):
-                source.insert(len(standing[:at].encode()), piece)
-    return sum(len(piece) for _, piece in pieces)
+    with panics_as_errors(), notebook.peer.doc.transaction(origin=origin):
+        for start, stop, piece in reversed(differences(standing, wanted)):
+            first = len(standing[:start].encode())
+            if stop > start:
+                del source[first : first + len(standing[start:stop].encode())]
+            if piece:
+                source.insert(first, piece)
 
 
 def missing_pieces(standing: str, seen: str) -> list[tuple[int, str]]:
@@ -51,6 +83,12 @@ def missing_pieces(standing: str, seen: str) -> list[tuple[int, str]]:
     Returns:
         Places in ``standing``, counted in characters and rising, each with what is missing there.
     """
+    first = len(commonprefix([standing, seen]))
+    last = len(commonprefix([standing[first:][::-1], seen[first:][::-1]]))
+    if first + last == len(standing):
+        # One part is missing, wherever it was cut; words need not be whole then.
+        gap = seen[first : len(seen) - last]
+        return [(first, gap)] if gap else []
     mine, theirs = _words(standing), _words(seen)
     start = len(commonprefix([mine, theirs]))
     end = len(commonprefix([mine[start:][::-1], theirs[start:][::-1]]))
