@@ -15,6 +15,7 @@ import { MessageLoop } from '@lumino/messaging';
 
 import { AgentCaret } from './agentCaret';
 import { BlockRenderer } from './blockRenderer';
+import type { IDrawn } from './blockRenderer';
 import { MarkdownBlocks } from './markdownBlocks';
 import type { IBlock } from './markdownScan';
 import type { IAgentPresence } from './presence';
@@ -27,7 +28,10 @@ const MIN_PAUSE = 40;
 const PACE = 3;
 
 /** Work is handed back to the page after this long (ms). */
-const SLICE = 10;
+const SLICE = 16;
+
+/** Many blocks are put into the page together, this often (ms): layout costs as well. */
+const PLACE = 100;
 
 /** A mime type without a language: nothing to highlight in an editor nobody sees. */
 const PLAIN = 'text/plain';
@@ -240,6 +244,9 @@ export class LiveAnswer implements IDisposable {
   private async _show(clock: Slices): Promise<void> {
     const source = this._source();
     const blocks = this._blocks.update(source);
+    if (!this._mine && !this._host.hasChildNodes()) {
+      this._takeOver(this._shown);
+    }
     const first = !this._mine;
     const shown = first
       ? new ShownBlocks(document.createElement('div'))
@@ -251,13 +258,18 @@ export class LiveAnswer implements IDisposable {
     if (first) {
       // Swapped in at once, so that no half of the old text is seen with the new.
       this._host.replaceChildren(...shown.host.childNodes);
-      this._shown = shown.movedTo(this._host);
-      this._mine = true;
-      this._quietEditor(true);
-      this._placeCaret();
+      this._takeOver(shown.movedTo(this._host));
     }
     this._renderedSource = source;
     this._markWaiting();
+  }
+
+  /** From now on the cell's rendered output holds these blocks. */
+  private _takeOver(shown: ShownBlocks): void {
+    this._shown = shown;
+    this._mine = true;
+    this._quietEditor(true);
+    this._placeCaret();
   }
 
   private async _change(
@@ -270,9 +282,11 @@ export class LiveAnswer implements IDisposable {
       return;
     }
     const renderer = this._rendering();
+    const ready: IDrawn[] = [];
     let { from: index } = plan;
     let replaced = plan.to - plan.from;
     let left = plan.blocks.length;
+    let placed = performance.now();
     for (const block of plan.blocks) {
       await renderer.draw(block);
       this._drawn++;
@@ -281,10 +295,14 @@ export class LiveAnswer implements IDisposable {
         continue;
       }
       await clock.breathe();
-      for (const drawn of await renderer.take()) {
-        if (this._isDisposed || !this._cell.rendered) {
-          return;
-        }
+      ready.push(...(await renderer.take()));
+      if (this._isDisposed || !this._cell.rendered) {
+        return;
+      }
+      if (left > 0 && performance.now() - placed < PLACE) {
+        continue;
+      }
+      for (const drawn of ready.splice(0)) {
         const last = index === plan.from + plan.blocks.length - 1;
         const room = last ? replaced : Math.min(1, replaced);
         shown.put(index, room, drawn.block, drawn.nodes);
@@ -294,6 +312,7 @@ export class LiveAnswer implements IDisposable {
       if (shown === this._shown) {
         this._placeCaret();
       }
+      placed = performance.now();
       await clock.breathe();
     }
     if (replaced > 0) {
