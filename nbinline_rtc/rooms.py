@@ -264,6 +264,8 @@ class RoomMembership:
             with anyio.move_on_after(SAVE_DEADLINE, shield=True):
                 saved = await self._room.save()
                 self._last_save = time.monotonic() - started
+            if not saved:
+                self._room.unsaved = True
             return saved
 
     @contextlib.asynccontextmanager

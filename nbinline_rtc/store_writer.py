@@ -37,7 +37,10 @@ RETRY = 1.0
 MAX_UNWRITTEN = 64_000_000
 """Bytes kept in memory while the disk refuses; beyond it the histories are given up."""
 
-ROWS_TO_BUCKET = 40
+FEW = 8
+"""Updates of one document in a group up to which they are not merged at once."""
+
+ROWS_TO_BUCKET = 80
 """New rows of one document after which its older ones are merged."""
 
 log = logging.getLogger(__name__)
@@ -248,11 +251,12 @@ class StoreWriter:
         with tables.transaction(connection):
             for path, updates in documents.items():
                 # What the file held is a row of its own, to be compared with the file later.
-                for whole, part in itertools.groupby(updates, lambda update: update.whole):
-                    row = _append(connection, path, list(part))
-                    if whole or path not in self._first_rows:
-                        self._first_rows[path] = row
-                    self._new_rows[path] = self._new_rows.get(path, 0) + 1
+                for whole, run in itertools.groupby(updates, lambda update: update.whole):
+                    for part in _parts(list(run)):
+                        row = _append(connection, path, part)
+                        if whole or path not in self._first_rows:
+                            self._first_rows[path] = row
+                        self._new_rows[path] = self._new_rows.get(path, 0) + 1
                 self._seen.add(path)
 
     def _keep(self, group: list[_Update], error: sqlite3.Error) -> None:
@@ -385,6 +389,14 @@ class StoreWriter:
                 os.rename(
                     self.database + companion, f"{self.database}.set-aside-{stamp}{companion}"
                 )
+
+
+def _parts(updates: list[_Update]) -> list[list[_Update]]:
+    """Few updates make up a row each: every state of the document can then be found again.
+
+    A save may have taken any of them; see ``store_recovery``.
+    """
+    return [[update] for update in updates] if len(updates) <= FEW else [updates]
 
 
 def _append(connection: sqlite3.Connection, path: str, updates: list[_Update]) -> int:
