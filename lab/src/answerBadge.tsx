@@ -108,6 +108,7 @@ class AnswerBadge extends CellBar {
         {concernsKeys(this.answer.error?.code) &&
           this._button(CommandIDs.openKeys, settingsIcon, trans.__('Keys…'))}
         {this.answer.runId !== null &&
+          cell.model.sharedModel.getSource().trim() !== '' &&
           this._button(
             CommandIDs.continueAnswer,
             runIcon,
