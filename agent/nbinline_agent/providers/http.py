@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 import httpx2
 
@@ -25,6 +27,7 @@ def open_http(
     The client follows no redirect, so that no key ever travels to a second address.
     """
     return httpx2.AsyncClient(
+        verify=_certificates(),
         timeout=httpx2.Timeout(
             connect=timeouts.connect,
             read=timeouts.silence,
@@ -36,6 +39,12 @@ def open_http(
         trust_env=not is_loopback(httpx2.URL(base_url).host),
         event_hooks={"request": [_request_hook(without)], "response": [_response_hook(timeouts)]},
     )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The certificates of this machine, read once: that takes as long as a thousand events."""
+    return httpx2.create_ssl_context()
 
 
 def address(base_url: str) -> str:
