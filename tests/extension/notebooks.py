@@ -1,6 +1,7 @@
 """Small notebooks, and looking at their files."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,5 +27,10 @@ def sources_on_disk(path: Path) -> list[str]:
 
 
 def content_of(path: Path) -> Any:
-    """A notebook file's JSON."""
+    """A notebook file's JSON; waits while the server writes it, which empties it first."""
+    for _ in range(100):
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            time.sleep(0.02)
     return json.loads(path.read_text(encoding="utf-8"))
