@@ -139,7 +139,6 @@ class SharedNotebook:
         self.saves += 1
         return True
 
-
     async def _run_room(self, *, task_status: TaskStatus[None]) -> None:
         # Cancelled instead of stopped: stopping a room that has updates to send breaks it.
         self._running, ended = anyio.CancelScope(), anyio.Event()
