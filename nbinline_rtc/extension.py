@@ -17,6 +17,7 @@ from .handlers import ROUTES
 from .host import Host, HostSettings, NotReady, open_host
 from .rooms import keep_rooms_until
 from .store import reconcile_after_crash
+from .worker_threads import adopt_worker_threads
 
 START_DEADLINE = 30.0
 """Seconds a request waits for the host to be up."""
@@ -144,6 +145,7 @@ class NbinlineApp(ExtensionApp):
             await asyncio.wait([task], timeout=10)
 
     async def _live(self) -> None:
+        adopt_worker_threads()
         try:
             async with open_host(self.serverapp, self.settings_of_host()) as host:
                 self._host = host

@@ -50,6 +50,9 @@ BACKLOG = 1_000
 SETTLING = 0.8
 """Seconds within which everybody should have the last words before the run counts as ended."""
 
+AT_ONCE = 0.001
+"""Seconds in which an event comes that had been received already."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -373,8 +376,13 @@ class _Stream:
                 connections.open(self._run.record.connection) as provider,
                 provider.stream(request) as events,
             ):
+                asked = anyio.current_time()
                 async for event in events:
+                    came_late = anyio.current_time() - asked > AT_ONCE
                     await self._put(event)
+                    if came_late and (rest := self._run.around.pacer.rest):
+                        await anyio.sleep(rest)
+                    asked = anyio.current_time()
             await self._put(None)
         except NbinlineError as error:
             await self._put(error)
@@ -384,13 +392,15 @@ class _Stream:
 
     async def _put(self, event: ModelEvent | NbinlineError | None) -> None:
         while len(self._events) >= BACKLOG:
-            await self._changed.wait()
+            await self._change()
         self._events.append(event)
-        self._pulse()
-
-    def _pulse(self) -> None:
         self._changed.set()
-        self._changed = anyio.Event()
+
+    async def _change(self) -> None:
+        # Made anew by whoever waits: one for each event would cost more than the event.
+        if self._changed.is_set():
+            self._changed = anyio.Event()
+        await self._changed.wait()
 
     async def write_to(self, answer: AnswerCell) -> None:
         """Write what has arrived and arrives until the turn has ended.
@@ -404,11 +414,12 @@ class _Stream:
         """
         while True:
             while not self._events:
-                await self._changed.wait()
-            if isinstance(self._events[0], TextDelta):
+                await self._change()
+            text = isinstance(self._events[0], TextDelta)
+            if text and self._run.record.status is not RunStatus.STREAMING:
                 await self._run.move(RunStatus.STREAMING)
             event = self._events.popleft()
-            self._pulse()
+            self._changed.set()
             if await self._take(event, answer):
                 return
 

@@ -90,6 +90,15 @@ class Pacer:
         wanted = max(len(self._writers) / self._budget, LATENESS_WEIGHT * self._lateness)
         return min(self._widest, max(self._narrowest, wanted))
 
+    @property
+    def rest(self) -> float:
+        """Seconds to let a service's words gather before they are read: 0 below the budget.
+
+        Reading many at once costs a third of reading each as it comes.
+        """
+        window = self.window
+        return window / 2 if window > self._narrowest else 0.0
+
     def woke(self, late: float) -> None:
         """Note how many seconds later than planned the event loop woke a writer."""
         self._lateness += (late - self._lateness) / 16
