@@ -1,5 +1,8 @@
 """Clients of many rooms in one process: they start the runs and note when each word came.
 
+What is measured "at once" is what was sent while all of them streamed; the start, when the server
+also joins all those rooms, is told apart.
+
 ``python -m tests.bench.room_clients URL TOKEN NOTEBOOKS DELTAS`` prints one JSON object.
 """
 
@@ -27,7 +30,8 @@ class Room:
 
     def __init__(self, path: str, deltas: int) -> None:
         self.path = path
-        self.lags: list[float] = []
+        self.lags: list[tuple[float, float]] = []
+        self.begun = anyio.Event()
         self.complete = anyio.Event()
         self._deltas = deltas
         self._socket: WebSocketClientConnection
@@ -57,7 +61,10 @@ class Room:
                 return
             if isinstance(message, bytes) and message.startswith(UPDATE):
                 now = time.time()
-                self.lags += [now - float(stamp) for stamp in STAMP.findall(message)]
+                sent = [float(stamp) for stamp in STAMP.findall(message)]
+                self.lags += [(at, now - at) for at in sent]
+                if sent:
+                    self.begun.set()
         self.complete.set()
 
 
@@ -98,14 +105,28 @@ async def main(url: str, token: str, notebooks: int, deltas: int) -> dict[str, A
         for room in rooms:
             await room.join(http, url, token)
         await http.get("bench/lag")
+        at_once: list[float] = []
+        starting: list[float] = []
+        first_ended = anyio.Event()
 
         async def one(room: Room) -> None:
             statuses.append(await ended(http, await start(http, room.path)))
+            first_ended.set()
+
+        async def listen() -> None:
+            """The loop's lag from when all stream until the first has ended."""
+            for room in rooms:
+                await room.begun.wait()
+            before = (await http.get("bench/lag")).json()["lag_ms"]
+            await first_ended.wait()
+            at_once.extend((await http.get("bench/lag")).json()["lag_ms"])
+            starting.extend(before)
 
         with anyio.fail_after(DEADLINE):
             async with anyio.create_task_group() as reading:
                 for room in rooms:
                     reading.start_soon(room.read)
+                reading.start_soon(listen)
                 async with anyio.create_task_group() as running:
                     for room in rooms:
                         running.start_soon(one, room)
@@ -113,10 +134,14 @@ async def main(url: str, token: str, notebooks: int, deltas: int) -> dict[str, A
                     for room in rooms:
                         await room.complete.wait()
                 reading.cancel_scope.cancel()
-        lag = (await http.get("bench/lag")).json()["lag_ms"]
+    first = max(room.lags[0][0] for room in rooms)
+    last = min(room.lags[-1][0] for room in rooms)
     return {
-        "word_lag": [lag for room in rooms for lag in room.lags],
-        "loop_lag": lag,
+        "word_lag": [lag for room in rooms for at, lag in room.lags if first <= at <= last],
+        "start_word_lag": [lag for room in rooms for at, lag in room.lags if at < first],
+        "loop_lag": at_once,
+        "start_loop_lag": starting,
+        "words": sum(len(room.lags) for room in rooms),
         "expected": notebooks * deltas,
         "failed": sum(status != "done" for status in statuses),
     }
