@@ -14,7 +14,7 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { CommandIDs } from './commandIds';
 import { promptIcon } from './icons';
-import { canContinue, isRunning } from './promptModel';
+import { canContinue, isRunning, readRole } from './promptModel';
 import { IPromptTracker, IRunController } from './tokens';
 import type { IAnswerCell, INotebookPrompts, IPromptCell } from './tokens';
 import { METADATA_KEY } from './wire';
@@ -139,7 +139,17 @@ class Commands {
     if (!notebook || !shared) {
       return;
     }
-    const index = shared.cells.length > 0 ? notebook.activeCellIndex + 1 : 0;
+    let index = shared.cells.length > 0 ? notebook.activeCellIndex + 1 : 0;
+    const below = shared.cells[index];
+    const role = below
+      ? readRole(below.cell_type, below.getMetadata(METADATA_KEY))
+      : null;
+    if (
+      role?.kind === 'answer' &&
+      role.promptId === notebook.activeCell?.model.id
+    ) {
+      index += 1; // a question and its answer stay together
+    }
     shared.insertCell(index, {
       cell_type: 'markdown',
       source: '',

@@ -655,6 +655,13 @@ class TestPacer:
             pacer.written(number)
         assert pacer.window == pytest.approx(0.4)
 
+    async def test_lets_words_gather_only_beyond_its_budget(self) -> None:
+        pacer = Pacer(budget=300, narrowest=0.04, widest=0.4)
+        assert pacer.rest == 0
+        for number in range(60):
+            pacer.written(number)
+        assert pacer.rest == pytest.approx(0.1)
+
     async def test_widens_while_the_loop_is_late_and_narrows_again(self) -> None:
         pacer = Pacer()
         pacer.woke(0.001)
