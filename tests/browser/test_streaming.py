@@ -67,7 +67,7 @@ def test_what_was_rendered_live_is_what_jupyterlab_renders(people: People, lab: 
 
 
 def test_typing_above_below_and_inside_a_running_answer(people: People, lab: Lab, write) -> None:
-    script = {"deltas": 240, "rate": 25}
+    script = {"deltas": 500, "rate": 25}
     path = write(lab, text("top", "Top."), prompt("ask", **script), text("bottom", "Bottom."))
     ada, bob = people.visit(lab, path), people.visit(lab, path, "bob")
     ada.run("ask")
