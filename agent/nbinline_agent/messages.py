@@ -11,6 +11,14 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A raster image for a model that takes them, already within the model's size limit."""
+
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One turn of the conversation that is sent.
 
@@ -19,11 +27,13 @@ class Message:
         text: The whole text of the turn.
         cache: Whether everything up to and including this turn is stable between requests, so that
             a vendor with cache markers should set one here.
+        images: What goes with the text of a person's turn; only to models that take images.
     """
 
     role: Literal["user", "assistant"]
     text: str
     cache: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,41 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What the model is told about one of its calls.
+
+    Attributes:
+        call_id: Of the call.
+        text: The result, or what went wrong and how to mend it.
+        images: Only for models that take images.
+        failed: Whether the call did not do what it should.
+    """
+
+    call_id: str
+    text: str
+    images: tuple[Image, ...] = ()
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRound:
+    """One finished round of a run: what the model said, what it called, what it was told.
+
+    Attributes:
+        text: The model's words of this round; may be empty.
+        calls: Its calls, in order.
+        answers: One for each call, in the same order.
+        carried: The vendor's own items that go back unchanged with the next request of the run
+            (reasoning that the vendor signed or encrypted); opaque, never recorded.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    answers: tuple[ToolAnswer, ...]
+    carried: tuple[Mapping[str, JsonValue], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """Everything one model call needs.
 
@@ -55,6 +100,8 @@ class ModelRequest:
         effort: Reasoning effort of the catalog, or None for the model's default.
         max_output_tokens: Upper bound of the output in tokens, or None for the catalog's.
         tools: Functions the model may call.
+        rounds: The run's tool traffic so far; it follows the messages.
+        tools_off: Whether the model must answer now without calling anything.
     """
 
     model: str
@@ -63,6 +110,8 @@ class ModelRequest:
     effort: str | None = None
     max_output_tokens: int | None = None
     tools: tuple[ToolSpec, ...] = ()
+    rounds: tuple[ToolRound, ...] = ()
+    tools_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +155,15 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The last event of a turn."""
+    """The last event of a turn.
+
+    Attributes:
+        reason: Why it ended.
+        carried: See :class:`ToolRound`.
+    """
 
     reason: EndReason
+    carried: tuple[Mapping[str, JsonValue], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

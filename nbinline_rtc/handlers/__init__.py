@@ -1,0 +1,25 @@
+"""The HTTP routes: commands and look-ups only; answers travel in the shared document."""
+
+from __future__ import annotations
+
+from .base import NbinlineHandler
+from .context import PreviewHandler
+from .runs import ContinueHandler, EventsHandler, RunHandler, RunsHandler
+from .settings import DefaultConnectionHandler, KeyHandler, KeysHandler
+from .status import StatusHandler, UnknownRouteHandler
+
+__all__ = ["ROUTES", "NbinlineHandler"]
+
+ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
+    (r"/nbinline/status", StatusHandler),
+    (r"/nbinline/runs", RunsHandler),
+    (r"/nbinline/runs/([^/]+)", RunHandler),
+    (r"/nbinline/runs/([^/]+)/events", EventsHandler),
+    (r"/nbinline/runs/([^/]+)/continue", ContinueHandler),
+    (r"/nbinline/context-preview", PreviewHandler),
+    (r"/nbinline/settings/keys", KeysHandler),
+    (r"/nbinline/settings/keys/([a-z_]+)", KeyHandler),
+    (r"/nbinline/settings/default-connection", DefaultConnectionHandler),
+    (r"/nbinline/(.*)", UnknownRouteHandler),
+]
+"""Every route below the base URL with its handler."""

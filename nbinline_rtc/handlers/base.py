@@ -1,0 +1,93 @@
+"""What all routes share: who asks, the way to the host, and one shape of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from jupyter_server.base.handlers import APIHandler
+from tornado import web
+
+from nbinline_agent.errors import BadRequest, NbinlineError
+from nbinline_agent.journal import Author
+from nbinline_agent.messages import JsonValue
+from nbinline_rtc import wire
+
+if TYPE_CHECKING:
+    from nbinline_rtc.host import Host
+
+MAX_BODY = 2_000_000
+"""Bytes a request body may have."""
+
+_CODES = {400: "bad-request", 401: "not-authenticated", 403: "not-allowed", 404: "not-found"}
+_SENTENCES = {
+    400: "The request could not be understood.",
+    401: "Log in to this Jupyter server, then try again.",
+    403: "You are not allowed to do this. Reload the page, or ask the owner of this server.",
+    404: "There is nothing at this address.",
+    405: "This address does not take that kind of request.",
+}
+
+
+class NbinlineHandler(APIHandler):
+    """What all routes share: who asks, the host, and one shape of error."""
+
+    auth_resource = "nbinline"
+
+    def initialize(self, host: Callable[[], Awaitable[Host]]) -> None:
+        """Keep the way to the host, which may still be starting."""
+        self._host = host
+
+    async def host(self) -> Host:
+        """The running host.
+
+        Raises:
+            NbinlineError: It could not start; the message says why.
+        """
+        return await self._host()
+
+    @property
+    def author(self) -> Author:
+        """Who sent this request, as Jupyter's identity provider says."""
+        user = self.current_user
+        return Author(
+            username=user.username, display_name=user.display_name or user.name or user.username
+        )
+
+    def body(self) -> dict[str, Any]:
+        """The JSON object that was sent.
+
+        Raises:
+            BadRequest: It is no JSON object, or too large.
+        """
+        if len(self.request.body) > MAX_BODY:
+            raise BadRequest("The request is too large.")
+        try:
+            value = self.get_json_body()
+        except (web.HTTPError, UnicodeDecodeError, RecursionError):
+            raise BadRequest("The request is not valid JSON.") from None
+        return dict(wire.object_of(value))
+
+    def reply(self, status: int, value: dict[str, JsonValue]) -> None:
+        """Send a JSON object."""
+        self.set_status(status)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(value)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Send every error in the contract's shape, whatever raised it."""
+        raised = kwargs.get("exc_info", (None, None, None))[1]
+        if isinstance(raised, NbinlineError):
+            self.reply(raised.http_status, wire.error_json(raised))
+            return
+        error = NbinlineError(_SENTENCES.get(status_code))
+        body = cast("dict[str, Any]", wire.error_json(error))
+        body["error"]["code"] = _CODES.get(
+            status_code, "internal" if status_code >= 500 else "bad-request"
+        )
+        self.reply(status_code, body)
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Log what is our fault; an error that the asker is told is no news for the log."""
+        if not isinstance(value, NbinlineError) or value.http_status >= 500:
+            super().log_exception(typ, value, tb)

@@ -1,0 +1,100 @@
+"""Routes of runs: start, look at, stop, go on."""
+
+from __future__ import annotations
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from nbinline_agent.errors import BadRequest, UnknownRun
+from nbinline_rtc import wire
+
+from .base import NbinlineHandler
+
+MAX_WAIT = 25.0
+"""Seconds a look-up of events may wait for news."""
+
+
+class RunsHandler(NbinlineHandler):
+    """Start a run; list runs."""
+
+    @web.authenticated
+    @authorized(action="read")
+    async def get(self) -> None:
+        """``GET runs?path=``: of one notebook, or the asker's own everywhere."""
+        host = await self.host()
+        path = self.get_query_argument("path", "")
+        if path:
+            records = await host.journal.runs(path=wire.path_of(path))
+        else:
+            records = await host.journal.runs(username=self.author.username)
+        self.reply(200, {"runs": [wire.run_json(record) for record in records]})
+
+    @web.authenticated
+    @authorized(action="execute")
+    async def post(self) -> None:
+        """``POST runs``."""
+        start = wire.start_run(self.body(), self.author)
+        host = await self.host()
+        run = await host.runtime.submit(start)
+        self.reply(202, wire.accepted_json(run.record))
+
+
+class RunHandler(NbinlineHandler):
+    """One run: look at it, or stop it."""
+
+    @web.authenticated
+    @authorized(action="read")
+    async def get(self, run_id: str) -> None:
+        """``GET runs/{id}``."""
+        host = await self.host()
+        record = await host.journal.run(wire.run_id_of(run_id))
+        if record is None:
+            raise UnknownRun
+        live = host.runtime.live(record.run_id)
+        self.reply(200, {**wire.run_json(record), "live": live})
+
+    @web.authenticated
+    @authorized(action="execute")
+    async def delete(self, run_id: str) -> None:
+        """``DELETE runs/{id}``: a run that has ended stays as it is."""
+        host = await self.host()
+        record = await host.runtime.cancel(wire.run_id_of(run_id))
+        self.reply(202, wire.accepted_json(record))
+
+
+class EventsHandler(NbinlineHandler):
+    """The journal of one run."""
+
+    @web.authenticated
+    @authorized(action="read")
+    async def get(self, run_id: str) -> None:
+        """``GET runs/{id}/events?after=N&wait=25``."""
+        host = await self.host()
+        key = wire.run_id_of(run_id)
+        if await host.journal.run(key) is None:
+            raise UnknownRun
+        after = int(self._number("after"))
+        wait = min(self._number("wait"), MAX_WAIT)
+        page = await host.runtime.events(key, after, wait)
+        self.reply(200, wire.events_json(page))
+
+    def _number(self, name: str) -> float:
+        try:
+            value = float(self.get_query_argument(name, "0"))
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < 2**53:
+            raise BadRequest(f"The argument {name!r} must be a number from 0 on.")
+        return value
+
+
+class ContinueHandler(NbinlineHandler):
+    """Go on from a partial answer."""
+
+    @web.authenticated
+    @authorized(action="execute")
+    async def post(self, run_id: str) -> None:
+        """``POST runs/{id}/continue``."""
+        host = await self.host()
+        run = await host.runtime.continue_run(wire.run_id_of(run_id), self.author)
+        self.reply(202, wire.accepted_json(run.record))

@@ -1,0 +1,48 @@
+"""Routes that tell what this server offers, or that there is nothing."""
+
+from __future__ import annotations
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from nbinline_agent.messages import JsonValue
+from nbinline_rtc import __version__, wire
+
+from .base import NbinlineHandler
+
+
+class StatusHandler(NbinlineHandler):
+    """What this server offers to the asking person."""
+
+    @web.authenticated
+    @authorized(action="read")
+    async def get(self) -> None:
+        """``GET status``."""
+        host = await self.host()
+        problems: list[JsonValue] = list(host.problems())
+        self.reply(
+            200,
+            {
+                "version": __version__,
+                "ready": not problems,
+                "problems": problems,
+                "connections": {
+                    key: wire.connection_json(info)
+                    for key, info in host.connections.infos().items()
+                },
+                "default_connection": host.connections.default,
+                "styles": dict(host.styles()),
+                "limits": dict(host.limits()),
+                "policy": {},
+            },
+        )
+
+
+class UnknownRouteHandler(NbinlineHandler):
+    """Everything else below our prefix."""
+
+    @web.authenticated
+    @authorized(action="read")
+    async def get(self, *_: str) -> None:
+        """No such route."""
+        raise web.HTTPError(404)
