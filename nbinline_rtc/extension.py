@@ -13,11 +13,11 @@ from traitlets import Bool, Float, Int, List, Unicode
 
 from nbinline_agent.errors import NbinlineError
 
+from .event_loop import adopt_worker_threads, known_as_asyncio
 from .handlers import ROUTES
 from .host import Host, HostSettings, NotReady, open_host
 from .rooms import keep_rooms_until
 from .store import reconcile_after_crash
-from .worker_threads import adopt_worker_threads
 
 START_DEADLINE = 30.0
 """Seconds a request waits for the host to be up."""
@@ -146,6 +146,10 @@ class NbinlineApp(ExtensionApp):
 
     async def _live(self) -> None:
         adopt_worker_threads()
+        with known_as_asyncio():
+            await self._hold_host()
+
+    async def _hold_host(self) -> None:
         try:
             async with open_host(self.serverapp, self.settings_of_host()) as host:
                 self._host = host

@@ -26,6 +26,7 @@ from nbinline_agent.runtime import Runtime
 from .connections import Addresses, ServerConnections
 from .credentials import CredentialStore
 from .earlier import SavedSettings, saved_settings
+from .event_loop import PacedCollector
 from .kernel_env import scrub_by_default, scrub_kernel_env
 from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
@@ -149,6 +150,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                 ServerPlanner(connections, secret, saved),
                 DeskLimits(idle=settings.idle_seconds),
                 on_end=log_run,
+                while_live=PacedCollector().run,
             )
         )
         yield Host(runtime, journal, connections)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -53,12 +53,14 @@ class Runtime:
         planner: Planner,
         limits: DeskLimits | None = None,
         on_end: Callable[[RunRecord], None] | None = None,
+        while_live: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._rooms = rooms
         self._around = around
         self._planner = planner
         self._limits = limits or DeskLimits()
         self._on_end = on_end or _say_nothing
+        self._while_live = while_live
         self._desks: dict[FileId, Desk] = {}
         self._runs: dict[RunId, tuple[Desk, Run]] = {}
         self._requests: OrderedDict[tuple[str, str], Run] = OrderedDict()
@@ -264,7 +266,8 @@ class Runtime:
                 del self._desks[desk.file_id]
 
     async def _watch(self, run: Run) -> None:
-        await run.ended.wait()
+        with self._while_live():
+            await run.ended.wait()
         self._runs.pop(run.run_id, None)
         self._on_end(run.record)
 

@@ -660,7 +660,7 @@ class TestPacer:
         assert pacer.rest == 0
         for number in range(60):
             pacer.written(number)
-        assert pacer.rest == pytest.approx(0.1)
+        assert pacer.rest == pytest.approx(0.2 / 3)
 
     async def test_widens_while_the_loop_is_late_and_narrows_again(self) -> None:
         pacer = Pacer()

@@ -97,7 +97,7 @@ class Pacer:
         Reading many at once costs a third of reading each as it comes.
         """
         window = self.window
-        return window / 2 if window > self._narrowest else 0.0
+        return window / 3 if window > self._narrowest else 0.0
 
     def woke(self, late: float) -> None:
         """Note how many seconds later than planned the event loop woke a writer."""
