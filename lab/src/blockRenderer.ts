@@ -6,9 +6,14 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 
 import type { IBlock } from './markdownScan';
+import { mathPieces } from './mathPieces';
 import { MATH } from './shownBlocks';
+import type { Slices } from './slices';
 
 const MIME_TYPE = 'text/markdown';
+
+/** Formulas are typeset for about so long at once (ms). */
+const TYPESET = 20;
 
 /** Typesetters that need no loading any more. */
 const loaded = new WeakSet<IRenderMime.ILatexTypesetter>();
@@ -74,11 +79,10 @@ export class BlockRenderer {
   }
 
   /** Typeset the formulas of what has been drawn and hand all of it over. */
-  async take(): Promise<IDrawn[]> {
+  async take(clock: Slices): Promise<IDrawn[]> {
     const typesetter = this._rendermime.latexTypesetter;
     if (this._hasMath && typesetter && loaded.has(typesetter)) {
-      // Formulas need a place in the page to be measured; one call measures for all.
-      await typesetter.typeset(this._stage);
+      await this._typeset(typesetter, clock);
     }
     const drawn = this._drawn.map(([block, host]) => ({
       block,
@@ -88,6 +92,24 @@ export class BlockRenderer {
     this._hasMath = false;
     this._stage.replaceChildren();
     return drawn;
+  }
+
+  /** Formulas need a place in the page to be measured; one call measures for many. */
+  private async _typeset(
+    typesetter: IRenderMime.ILatexTypesetter,
+    clock: Slices
+  ): Promise<void> {
+    const most = Math.max(2, Math.floor(TYPESET / this._perFormula));
+    for (const piece of mathPieces(this._stage, most)) {
+      const began = performance.now();
+      await typesetter.typeset(piece);
+      const spent = performance.now() - began;
+      const set = piece.querySelectorAll('mjx-container').length;
+      if (set > 2) {
+        this._perFormula = 0.7 * this._perFormula + (0.3 * spent) / set;
+      }
+      await clock.breathe();
+    }
   }
 
   dispose(): void {
@@ -105,4 +127,6 @@ export class BlockRenderer {
   private _markdown: IRenderMime.IRenderer | null = null;
   private _drawn: [IBlock, HTMLElement][] = [];
   private _hasMath = false;
+  /** Milliseconds a formula has taken lately. */
+  private _perFormula = 2;
 }

@@ -8,33 +8,29 @@
  */
 import type { MarkdownCell } from '@jupyterlab/cells';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { TableOfContents } from '@jupyterlab/toc';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { IMessageHandler, Message } from '@lumino/messaging';
 import { MessageLoop } from '@lumino/messaging';
 
 import { AgentCaret } from './agentCaret';
+import { AnswerDrawing } from './answerDrawing';
 import { BlockRenderer } from './blockRenderer';
-import type { IDrawn } from './blockRenderer';
+import { GrowingHeight } from './growingHeight';
+import { quietEditor } from './hiddenEditor';
+import { LiveHeadings } from './liveHeadings';
 import { MarkdownBlocks } from './markdownBlocks';
 import type { IBlock } from './markdownScan';
 import type { IAgentPresence } from './presence';
 import { ShownBlocks } from './shownBlocks';
+import { Slices } from './slices';
 
 /** At least this long between the ends and starts of renderings (ms). */
 const MIN_PAUSE = 40;
 
 /** The pause is this many times what it took to render one block. */
 const PACE = 3;
-
-/** Work is handed back to the page after this long (ms). */
-const SLICE = 16;
-
-/** Many blocks are put into the page together, this often (ms): layout costs as well. */
-const PLACE = 100;
-
-/** A mime type without a language: nothing to highlight in an editor nobody sees. */
-const PLAIN = 'text/plain';
 
 const ACTIVE_CLASS = 'nbinline-mod-running';
 const WAITING_CLASS = 'nbinline-mod-waiting';
@@ -47,6 +43,13 @@ export class LiveAnswer implements IDisposable {
     this._trans = options.trans;
     this._host = this._cell.renderer.node;
     this._shown = new ShownBlocks(this._host);
+    this._height = new GrowingHeight(this._host);
+    this._headings = new LiveHeadings({
+      cell: this._cell,
+      parser: this._rendermime.markdownParser,
+      blocks: () => this._blocks.blocks,
+      contents: options.contents
+    });
     this._cell.model.contentChanged.connect(this._onContentChanged, this);
     this._cell.renderedChanged.connect(this._onRenderedChanged, this);
     MessageLoop.installMessageHook(this._cell, this._hook);
@@ -62,7 +65,8 @@ export class LiveAnswer implements IDisposable {
     }
     this._isDisposed = true;
     window.clearTimeout(this._timer);
-    this._height.disconnect();
+    this._height.stop();
+    this._headings.dispose();
     this._renderer?.dispose();
     this._caret.remove();
     if (!this._cell.isDisposed) {
@@ -71,7 +75,7 @@ export class LiveAnswer implements IDisposable {
       this._cell.renderedChanged.disconnect(this._onRenderedChanged, this);
       this._cell.removeClass(ACTIVE_CLASS);
       this._cell.removeClass(WAITING_CLASS);
-      this._quietEditor(false);
+      quietEditor(this._cell, false);
     }
   }
 
@@ -84,7 +88,7 @@ export class LiveAnswer implements IDisposable {
     if (this._cell.isAttached) {
       this._rendering();
     }
-    this._height.observe(this._host);
+    this._height.start(() => this._active && this._mine);
     this._cell.addClass(ACTIVE_CLASS);
     this._host.dataset.nbinlineWaiting = this._trans.__(
       'Waiting for the first words…'
@@ -244,6 +248,7 @@ export class LiveAnswer implements IDisposable {
   private async _show(clock: Slices): Promise<void> {
     const source = this._source();
     const blocks = this._blocks.update(source);
+    quietEditor(this._cell, true);
     if (!this._mine && !this._host.hasChildNodes()) {
       this._takeOver(this._shown);
     }
@@ -268,7 +273,7 @@ export class LiveAnswer implements IDisposable {
   private _takeOver(shown: ShownBlocks): void {
     this._shown = shown;
     this._mine = true;
-    this._quietEditor(true);
+    this._headings.start();
     this._placeCaret();
   }
 
@@ -281,43 +286,20 @@ export class LiveAnswer implements IDisposable {
     if (!plan) {
       return;
     }
-    const renderer = this._rendering();
-    const ready: IDrawn[] = [];
-    let { from: index } = plan;
-    let replaced = plan.to - plan.from;
-    let left = plan.blocks.length;
-    let placed = performance.now();
-    for (const block of plan.blocks) {
-      await renderer.draw(block);
-      this._drawn++;
-      left--;
-      if (left > 0 && !clock.isOver()) {
-        continue;
+    const drawing = new AnswerDrawing({
+      plan,
+      shown,
+      clock,
+      renderer: this._rendering(),
+      wanted: () => !this._isDisposed && this._cell.rendered,
+      placed: () => {
+        if (shown === this._shown) {
+          this._placeCaret();
+        }
       }
-      await clock.breathe();
-      ready.push(...(await renderer.take()));
-      if (this._isDisposed || !this._cell.rendered) {
-        return;
-      }
-      if (left > 0 && performance.now() - placed < PLACE) {
-        continue;
-      }
-      for (const drawn of ready.splice(0)) {
-        const last = index === plan.from + plan.blocks.length - 1;
-        const room = last ? replaced : Math.min(1, replaced);
-        shown.put(index, room, drawn.block, drawn.nodes);
-        replaced -= room;
-        index++;
-      }
-      if (shown === this._shown) {
-        this._placeCaret();
-      }
-      placed = performance.now();
-      await clock.breathe();
-    }
-    if (replaced > 0) {
-      shown.remove(index, replaced);
-    }
+    });
+    await drawing.run();
+    this._drawn = drawing.drawn;
   }
 
   private _rendering(): BlockRenderer {
@@ -347,54 +329,27 @@ export class LiveAnswer implements IDisposable {
     this._caret.moveTo(this._host);
   }
 
-  /** A running answer never gets lower: half-written Markdown jumps. */
-  private readonly _height = new ResizeObserver(() => {
-    const height = this._host.offsetHeight;
-    if (this._active && this._mine && height > this._minHeight) {
-      this._minHeight = height;
-      this._host.style.minHeight = `${height}px`;
-    }
-  });
-
-  private _freeHeight(): void {
-    this._minHeight = 0;
-    this._host.style.minHeight = '';
-  }
-
   /** The run has ended and all of it is shown. */
   private _settle(): void {
     this._caret.remove();
-    this._freeHeight();
+    this._height.free();
     this._cell.removeClass(ACTIVE_CLASS);
-    this._height.disconnect();
+    this._height.stop();
+    this._headings.finish();
     this._renderer?.dispose();
     this._renderer = null;
     this._markWaiting();
   }
 
-  /**
-   * Keep the hidden editor from highlighting each new word: it costs more than all
-   * rendering. The mime type is this page's own, not the document's.
-   */
-  private _quietEditor(quiet: boolean): void {
-    const { model } = this._cell;
-    if (quiet && this._language === null) {
-      this._language = model.mimeType;
-      model.mimeType = PLAIN;
-    } else if (!quiet && this._language !== null) {
-      model.mimeType = this._language;
-      this._language = null;
-    }
-  }
-
   /** JupyterLab renders the cell from now on. */
   private _release(): void {
     this._mine = false;
-    this._quietEditor(false);
+    quietEditor(this._cell, false);
+    this._headings.dispose();
     this._takeOverLater = false;
     this._shown = new ShownBlocks(this._host);
     this._caret.remove();
-    this._freeHeight();
+    this._height.free();
     this._markWaiting();
   }
 
@@ -405,13 +360,13 @@ export class LiveAnswer implements IDisposable {
   private readonly _host: HTMLElement;
   private readonly _blocks = new MarkdownBlocks();
   private readonly _caret = new AgentCaret();
+  private readonly _height: GrowingHeight;
+  private readonly _headings: LiveHeadings;
   private _shown: ShownBlocks;
   private _renderer: BlockRenderer | null = null;
   private _renderedSource = '';
   private _timer = 0;
   private _notBefore = 0;
-  private _minHeight = 0;
-  private _language: string | null = null;
   private _active = false;
   /** Whether the cell's rendered output holds our blocks. */
   private _mine = false;
@@ -430,35 +385,8 @@ export namespace LiveAnswer {
     rendermime: IRenderMimeRegistry;
     /** The agent's presence for the answer's run, if it is there. */
     presence: () => IAgentPresence | null;
+    /** The notebook's table of contents, if there is one. */
+    contents: () => TableOfContents.Model | null;
     trans: TranslationBundle;
   }
-}
-
-/** Hands the thread back between pieces of work and adds up how long they took. */
-class Slices {
-  isOver(): boolean {
-    return performance.now() - this._began >= SLICE;
-  }
-
-  /** Let the page draw and react if this slice has been long enough. */
-  async breathe(): Promise<void> {
-    if (!this.isOver()) {
-      return;
-    }
-    this._sum += performance.now() - this._began;
-    await new Promise<void>(resolve => {
-      const { port1, port2 } = new MessageChannel();
-      port1.onmessage = () => resolve();
-      port2.postMessage(null);
-    });
-    this._began = performance.now();
-  }
-
-  /** Milliseconds of work so far. */
-  worked(): number {
-    return this._sum + performance.now() - this._began;
-  }
-
-  private _began = performance.now();
-  private _sum = 0;
 }

@@ -5,6 +5,7 @@ import type {
 } from '@jupyterlab/application';
 import type { MarkdownCell } from '@jupyterlab/cells';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITableOfContentsTracker } from '@jupyterlab/toc';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
@@ -21,9 +22,11 @@ class LiveMarkdown {
   constructor(
     tracker: IPromptTracker,
     liveness: ILiveness,
+    contents: ITableOfContentsTracker | null,
     trans: TranslationBundle
   ) {
     this._liveness = liveness;
+    this._contents = contents;
     this._trans = trans;
     forEachNotebook(tracker, prompts =>
       followAgents(prompts, () => {
@@ -85,6 +88,7 @@ class LiveMarkdown {
           ? agentIn(prompts.panel, role.runId)
           : null;
       },
+      contents: () => this._contents?.get(prompts.panel) ?? null,
       trans: this._trans
     });
   }
@@ -98,6 +102,7 @@ class LiveMarkdown {
   }
 
   private readonly _liveness: ILiveness;
+  private readonly _contents: ITableOfContentsTracker | null;
   private readonly _trans: TranslationBundle;
   private readonly _live = new Map<MarkdownCell, LiveAnswer>();
 }
@@ -107,16 +112,17 @@ export const liveMarkdownPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Renders running answers while they are written.',
   autoStart: true,
   requires: [IPromptTracker, ILiveness],
-  optional: [ISettingRegistry, ITranslator],
+  optional: [ISettingRegistry, ITableOfContentsTracker, ITranslator],
   activate: (
     _: JupyterFrontEnd,
     tracker: IPromptTracker,
     liveness: ILiveness,
     registry: ISettingRegistry | null,
+    contents: ITableOfContentsTracker | null,
     translator: ITranslator | null
   ) => {
     const trans = (translator ?? nullTranslator).load('nbinline');
-    const live = new LiveMarkdown(tracker, liveness, trans);
+    const live = new LiveMarkdown(tracker, liveness, contents, trans);
     registry?.load(SETTINGS_ID).then(
       settings => {
         const read = (): void => {
