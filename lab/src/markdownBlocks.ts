@@ -93,7 +93,8 @@ function withDefinitions(
   block: IScanned,
   definitions: Map<string, string>
 ): string {
-  if (block.join !== 'none' || !block.source.includes('[')) {
+  const isProse = block.join === 'none' || block.join === 'text';
+  if (!isProse || !block.source.includes('[')) {
     return block.own;
   }
   const lower = block.source.toLowerCase();

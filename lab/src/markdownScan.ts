@@ -13,9 +13,10 @@ import {
   WHOLE_FENCES
 } from './markdownLines';
 import type { IFence } from './markdownLines';
+import { textCut, TEXT_LENGTH } from './textCut';
 
 /** How the rendered block goes into the page. */
-export type BlockJoin = 'none' | 'fence' | 'table' | 'list';
+export type BlockJoin = 'none' | 'fence' | 'table' | 'list' | 'text';
 
 export interface IBlock {
   /** Offset of the block in the source, in UTF-16 units. */
@@ -49,6 +50,9 @@ export const FRESH: IEntry = {
   marker: ''
 };
 
+/** The rest of a paragraph. */
+const REST: IEntry = { ...FRESH, join: 'text' };
+
 export interface IScanned extends IBlock {
   readonly entry: IEntry;
   /** The markdown without definitions from elsewhere. */
@@ -70,6 +74,12 @@ export class Scan {
       const newline = source.indexOf('\n', this._position);
       const end = newline < 0 ? source.length : newline;
       this._line(source.slice(this._position, end), newline >= 0);
+      const cut = this._textCut(end);
+      if (cut > 0) {
+        this._cut(cut, REST);
+        this._position = cut;
+        continue;
+      }
       this._position = newline < 0 ? source.length : newline + 1;
       if (this._closeAfterLine) {
         this._cut(this._position, FRESH);
@@ -77,6 +87,16 @@ export class Scan {
     }
     this._cut(source.length, FRESH);
     return this._out;
+  }
+
+  /** Where a long paragraph is cut; 0 if it is not. */
+  private _textCut(end: number): number {
+    const isText = this._kind === 'text' && !this._html && this._raw === null;
+    if (!isText || this._fence !== null || end - this._start < TEXT_LENGTH) {
+      return 0;
+    }
+    const cut = textCut(this._source.slice(this._start, end));
+    return cut < 0 ? 0 : this._start + cut;
   }
 
   private _begin(entry: IEntry): void {
@@ -277,6 +297,7 @@ export class Scan {
     } else if (
       complete &&
       this._kind === 'text' &&
+      this._entry.join === 'none' &&
       this._previous.includes('|') &&
       DELIMITER_ROW.test(line) &&
       this._isSecondLine()

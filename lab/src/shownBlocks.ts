@@ -132,6 +132,9 @@ export class ShownBlocks {
     if (join === 'fence' && !target.textContent?.endsWith('\n')) {
       parts.unshift(document.createTextNode('\n'));
     }
+    if (join === 'text') {
+      parts.unshift(document.createTextNode(' '));
+    }
     target.append(...parts);
     const rest = nodes.slice(nodes.indexOf(first) + 1);
     return [...parts, ...this._insert(rest, this._anchor(index))];
@@ -153,11 +156,13 @@ export class ShownBlocks {
   private _shown: IShown[] = [];
 }
 
-const ELEMENTS = { fence: 'pre', table: 'table', list: 'ul, ol' };
+const ELEMENTS = { fence: 'pre', table: 'table', list: 'ul, ol', text: 'p' };
 
 /** The element whose children are rows, items or code. */
 function partsOf(element: HTMLElement): Element {
-  return element.querySelector(':scope > tbody, :scope > code') ?? element;
+  return element.tagName === 'P'
+    ? element
+    : (element.querySelector(':scope > tbody, :scope > code') ?? element);
 }
 
 function same(shown: IShown, block: IBlock): boolean {

@@ -48,6 +48,66 @@ const piece = fc.constantFrom(
   '***\n\n'
 );
 
+const PHRASES = [
+  'word ',
+  'two words ',
+  '**strong words** ',
+  '*emphasis here* ',
+  '`code and $x$` ',
+  '[a link](https://example.org/a_b) ',
+  '2 * 3 ',
+  '$5 and $6 ',
+  'snake_case ',
+  '(aside) ',
+  'a ``b ` c`` d ',
+  'x < y ',
+  '~~gone now~~ ',
+  'escaped \\* star ',
+  'end.\nNew line ',
+  'Text:\n- item ',
+  'quoted\n> lazy ',
+  '\n# Title ',
+  '<b>html</b> ',
+  '\n\nNext paragraph '
+];
+
+/** Text of a few kinds of phrases; with all kinds it could never be cut. */
+const phrases = fc
+  .oneof(
+    fc.subarray(PHRASES, { minLength: 1, maxLength: 5 }),
+    fc.subarray(PHRASES.slice(0, 10), { minLength: 2, maxLength: 6 })
+  )
+  .chain(kinds =>
+    fc.array(fc.constantFrom(...kinds), { minLength: 100, maxLength: 400 })
+  );
+
+describe('long paragraphs', () => {
+  it('look the same in parts and whole, however they arrive', () => {
+    let cut = 0;
+    fc.assert(
+      fc.property(phrases, fc.integer({ min: 50, max: 900 }), (parts, step) => {
+        const source = `Start ${parts.join('')}`;
+        const shown = new ShownBlocks(document.createElement('div'));
+        const blocks = new MarkdownBlocks();
+        for (let end = step; end < source.length + step; end += step) {
+          show(shown, blocks.update(source.slice(0, end)));
+        }
+        cut += blocks.blocks.filter(each => each.join === 'text').length;
+        expect(words(shown.host.innerHTML)).toBe(words(whole(source)));
+      }),
+      { numRuns: 80 }
+    );
+    expect(cut).toBeGreaterThan(5);
+  });
+
+  it('are cut where formulas are many', () => {
+    const source = Array.from({ length: 800 }, (_, i) => `word $x_${i}$`);
+    const blocks = new MarkdownBlocks().update(source.join(' '));
+    expect(blocks.length).toBeGreaterThan(6);
+    expect(blocks.slice(1).every(each => each.join === 'text')).toBe(true);
+  });
+});
+
 describe('ShownBlocks', () => {
   it('always shows the source as it is, after any change of it', () => {
     fc.assert(
