@@ -5,11 +5,12 @@
 SHELL := /bin/bash
 export PYTHON ?= python3
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test test-long lint bench clean
 
 help:
 	@echo 'make demo    set up and open JupyterLab on an example (JUPYTER_PORT, NO_BROWSER=1)'
 	@echo 'make test    set up and run every check and test'
+	@echo 'make test-long  hours of kills, schedules and load; writes docs/reliability.md'
 	@echo 'make lint    formatting, lint, types, layers'
 	@echo 'make bench   the figures, as JSON'
 	@echo 'make clean   remove everything these made'
@@ -19,6 +20,9 @@ demo:
 
 test:
 	@bash .ci/test.sh
+
+test-long:
+	@bash .ci/test_long.sh
 
 lint:
 	@bash .ci/lint.sh

@@ -25,6 +25,7 @@ pytest_plugins = [
     *(SERVER_PLUGINS if WITH_SERVER else []),
     "tests.vendor.plugin",
     "tests.node.plugin",
+    "tests.results.plugin",
 ]
 
 HERE = Path(__file__).parent
