@@ -62,6 +62,10 @@ class NbinlineApp(ExtensionApp):
     silence_timeout = Float(
         60.0, config=True, help="Seconds without a sign of life after which an answer is given up."
     )
+    answer_characters = Int(
+        400_000, config=True, help="Characters after which an answer is ended (1,000 at least)."
+    )
+    answer_seconds = Float(3600.0, config=True, help="Seconds after which an answer is ended.")
     context_budget_chars = Int(
         64_000,
         config=True,
@@ -181,6 +185,8 @@ class NbinlineApp(ExtensionApp):
             local_model_path=self.local_model_path,
             connect_timeout=self.connect_timeout,
             silence_timeout=self.silence_timeout,
+            answer_characters=max(1_000, self.answer_characters),
+            answer_seconds=self.answer_seconds,
             context_budget_chars=max(1_000, self.context_budget_chars),
             idle_seconds=self.idle_seconds,
             journal_max_days=self.journal_max_days,

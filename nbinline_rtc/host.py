@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from nbinline_agent.asking import Surroundings
+from nbinline_agent.asking import AnswerBounds, Surroundings
 from nbinline_agent.context.instructions import STYLES
 from nbinline_agent.desk import PROMPT_LIMIT, DeskLimits
 from nbinline_agent.document.answer import Pacer
@@ -58,6 +58,8 @@ class HostSettings:
     local_model_path: str = ""
     connect_timeout: float = 30.0
     silence_timeout: float = 60.0
+    answer_characters: int = 400_000
+    answer_seconds: float = 3600.0
     context_budget_chars: int = 64_000
     idle_seconds: float = 30.0
     journal_max_days: float = 90.0
@@ -142,6 +144,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             connections=connections,
             pacer=Pacer(),
             user=AgentUser(name=settings.agent_name, color=settings.agent_color),
+            bounds=AnswerBounds(settings.answer_characters, settings.answer_seconds),
         )
         runtime = await stack.enter_async_context(
             Runtime(

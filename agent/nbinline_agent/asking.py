@@ -89,6 +89,19 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerBounds:
+    """What an answer may become before it is ended; a service may never stop by itself.
+
+    Attributes:
+        characters: Of text that one run writes; an answer that is continued may become longer.
+        seconds: From the first request to the model.
+    """
+
+    characters: int = 400_000
+    seconds: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run borrows from its server.
 
@@ -97,9 +110,11 @@ class Surroundings:
         connections: Where models are.
         pacer: Shared coalescing window.
         user: How the agent shows itself.
+        bounds: How long an answer may become.
     """
 
     journal: Journal
     connections: Connections
     pacer: Pacer
     user: AgentUser
+    bounds: AnswerBounds = field(default_factory=AnswerBounds)

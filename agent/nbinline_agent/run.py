@@ -23,7 +23,7 @@ from .document.notebook import Notebook
 from .document.peer import Membership
 from .document.presence import Presence
 from .document.repair import replay_and_mend
-from .errors import BadAnswer, CellGone, NbinlineError
+from .errors import BadAnswer, CellGone, NbinlineError, OutputTruncated, TimedOut
 from .ids import CellId, RunId
 from .journal import TRANSITIONS, RunRecord, RunStatus
 from .messages import (
@@ -52,6 +52,9 @@ SETTLING = 0.8
 
 AT_ONCE = 0.001
 """Seconds in which an event comes that had been received already."""
+
+TOO_LONG = "The answer took longer than this server allows. Continue it to get the rest."
+TOO_MUCH = "The answer is as long as this server allows. Continue it to get the rest."
 
 log = structlog.get_logger(__name__)
 
@@ -364,6 +367,7 @@ class _Stream:
         self._run = run
         self.started = False
         self._wrote = False
+        self._written = 0
         self._seam = Seam(run.answer_text)
         self._events: deque[ModelEvent | NbinlineError | None] = deque()
         self._changed = anyio.Event()
@@ -372,18 +376,21 @@ class _Stream:
         """Collect the provider's events; an error, or None, is the last of them."""
         connections = self._run.around.connections
         try:
-            async with (
-                connections.open(self._run.record.connection) as provider,
-                provider.stream(request) as events,
-            ):
-                asked = anyio.current_time()
-                async for event in events:
-                    came_late = anyio.current_time() - asked > AT_ONCE
-                    await self._put(event)
-                    if came_late and (rest := self._run.around.pacer.rest):
-                        await anyio.sleep(rest)
+            with anyio.fail_after(self._run.around.bounds.seconds):
+                async with (
+                    connections.open(self._run.record.connection) as provider,
+                    provider.stream(request) as events,
+                ):
                     asked = anyio.current_time()
+                    async for event in events:
+                        came_late = anyio.current_time() - asked > AT_ONCE
+                        await self._put(event)
+                        if came_late and (rest := self._run.around.pacer.rest):
+                            await anyio.sleep(rest)
+                        asked = anyio.current_time()
             await self._put(None)
+        except TimeoutError:
+            await self._put(TimedOut(TOO_LONG))
         except NbinlineError as error:
             await self._put(error)
         except Exception:
@@ -450,7 +457,13 @@ class _Stream:
         return False
 
     async def _add(self, answer: AnswerCell, text: str) -> None:
-        if text:
+        if not text:
+            return
+        room = self._run.around.bounds.characters - self._written
+        if room > 0:
             self._wrote = True
-            self._run.answer_text += text
-            await answer.write(text)
+            self._written += len(text[:room])
+            self._run.answer_text += text[:room]
+            await answer.write(text[:room])
+        if len(text) > room:
+            raise OutputTruncated(TOO_MUCH)
