@@ -1,0 +1,51 @@
+"""People with undo, breaking networks, tools, two answers at once: nothing lost or doubled."""
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.fuzz.schedules import Schedule, play, schedules
+from tests.results.plugin import Matrix
+
+
+@pytest.fixture(autouse=True)
+def jp_server_cleanup() -> None:
+    """Instead of the plugin's own, which makes a server for each test just to clean it up."""
+
+
+@pytest.mark.timeout(10_000)
+@pytest.mark.parametrize("people", [2, 3, 4])
+@pytest.mark.row("Random edits, undo, moves, drops, tools and two streaming answers", kind="fuzz")
+def test_random_schedules(
+    people: int, fuzz_seed: int, amount: Callable[..., int], matrix: Matrix
+) -> None:
+    """Reproduce with NBINLINE_FUZZ_SEED; NBINLINE_SCHEDULES is how many."""
+    wanted = -(-amount("SCHEDULES", short=300, long=10_200) // 3)
+    print(f"{wanted} schedules of {people} people, NBINLINE_FUZZ_SEED={fuzz_seed}")
+    played = 0
+
+    @seed(fuzz_seed + people)
+    @settings(
+        deadline=None,
+        max_examples=wanted,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(schedule=schedules(people))
+    def run(schedule: Schedule) -> None:
+        nonlocal played
+        played += 1
+        anyio.run(play, schedule, people)
+
+    try:
+        run()
+    finally:
+        matrix.record(
+            outcome="all equal; every answer its deltas plus what people typed; no cell doubled",
+            runs=played,
+            seed=fuzz_seed,
+        )
+    assert played >= wanted * 0.9, "Hypothesis ran out of schedules"
