@@ -1,44 +1,34 @@
 /** The badge of an answer: who asked, which model wrote it, where it stands. */
-import type {
-  JupyterFrontEnd,
-  JupyterFrontEndPlugin
-} from '@jupyterlab/application';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { MarkdownCell } from '@jupyterlab/cells';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import {
-  refreshIcon,
-  runIcon,
-  settingsIcon,
-  stopIcon
-} from '@jupyterlab/ui-components';
-import type { LabIcon } from '@jupyterlab/ui-components';
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import { UUID } from '@lumino/coreutils';
 import * as React from 'react';
 
-import { CellBar, CellBars } from './cellBar';
-import { CommandIDs } from './commandIds';
+import { ActionButton, AnswerActions } from './answerActions';
+import { CellBar } from './cellBar';
+import { cellName } from './cellNames';
 import {
   chosenConnection,
   connectionOfModel,
   readDefaults
 } from './connections';
-import { concernsKeys } from './errors';
 import { promptIcon } from './icons';
-import { forEachNotebook, forEachRole } from './notebookPrompts';
-import { agentIn, followAgents, nameOf } from './presence';
-import { canContinue, isRunning } from './promptModel';
+import { agentIn, nameOf } from './presence';
+import { isRunning } from './promptModel';
 import type { IAnswer } from './promptModel';
 import { statusText } from './statusText';
-import {
+import type {
   ILiveness,
-  IPromptTracker,
-  IRunController,
+  INotebookPrompts,
+  IRunClient,
   IServerModel
 } from './tokens';
-import type { INotebookPrompts, IRoleChange } from './tokens';
+import { Transcript } from './transcriptView';
 import { METADATA_KEY } from './wire';
 
-class AnswerBadge extends CellBar {
+export class AnswerBadge extends CellBar {
   constructor(options: AnswerBadge.IOptions) {
     super(options.trans.__('AI answer'));
     this.addClass('nbinline-AnswerBadge');
@@ -86,64 +76,70 @@ class AnswerBadge extends CellBar {
         >
           {failed ? trans.__('Failed') : standing.text}
         </span>
+        {this._toggle()}
         {this._actions()}
         {failed && (
           <span className="nbinline-CellBar-failure">{standing.text}</span>
         )}
+        {this._transcript()}
       </>
     );
   }
 
-  private _actions(): React.ReactElement | null {
-    const { trans, cell, liveness, prompts } = this._options;
-    const doubtful = liveness.isDoubtful(cell);
-    if (isRunning(this.answer) && !doubtful) {
-      return this._button(CommandIDs.stop, stopIcon, trans.__('Stop'));
-    }
-    if (!doubtful && !canContinue(this.answer) && !this._failed()) {
+  private _actions(): React.ReactElement {
+    const { app, cell, liveness, prompts, server, trans } = this._options;
+    const { answer } = this;
+    return (
+      <AnswerActions
+        answer={answer}
+        doubtful={liveness.isDoubtful(cell)}
+        hasText={cell.model.sharedModel.getSource().trim() !== ''}
+        hasPrompt={prompts.prompt(answer.promptId) !== null}
+        user={app.serviceManager.user.identity?.username ?? null}
+        features={server.status?.features ?? []}
+        execute={command =>
+          void app.commands.execute(command, { cellId: cell.model.id })
+        }
+        trans={trans}
+      />
+    );
+  }
+
+  /** Opens and closes the transcript. */
+  private _toggle(): React.ReactElement | null {
+    if (this.answer.runId === null) {
       return null;
     }
     return (
-      <>
-        {concernsKeys(this.answer.error?.code) &&
-          this._button(CommandIDs.openKeys, settingsIcon, trans.__('Keys…'))}
-        {this.answer.runId !== null &&
-          cell.model.sharedModel.getSource().trim() !== '' &&
-          this._button(
-            CommandIDs.continueAnswer,
-            runIcon,
-            trans.__('Continue')
-          )}
-        {prompts.prompt(this.answer.promptId) !== null &&
-          this._button(CommandIDs.runAgain, refreshIcon, trans.__('Run again'))}
-      </>
+      <ActionButton
+        icon={this._open ? caretDownIcon : caretRightIcon}
+        label={this._options.trans.__('Steps')}
+        expanded={this._open}
+        controls={this._transcriptId}
+        onClick={() => {
+          this._open = !this._open;
+          this.update();
+        }}
+      />
     );
   }
 
-  private _failed(): boolean {
-    const { status } = this.answer;
+  private _transcript(): React.ReactElement | null {
+    const { client, cell, liveness, prompts, trans } = this._options;
+    const { runId } = this.answer;
+    if (!this._open || runId === null) {
+      return null;
+    }
     return (
-      status === 'error' || status === 'cancelled' || status === 'interrupted'
-    );
-  }
-
-  private _button(
-    command: string,
-    icon: LabIcon,
-    label: string
-  ): React.ReactElement {
-    const { app, cell } = this._options;
-    return (
-      <button
-        className="nbinline-CellBar-button"
-        title={label}
-        onClick={() =>
-          void app.commands.execute(command, { cellId: cell.model.id })
-        }
-      >
-        <icon.react tag="span" elementSize="small" />
-        {label}
-      </button>
+      <Transcript
+        key={runId}
+        id={this._transcriptId}
+        runId={runId}
+        running={isRunning(this.answer) && !liveness.isDoubtful(cell)}
+        client={client}
+        cellName={cellId => cellName(prompts.panel, cellId, trans)}
+        trans={trans}
+      />
     );
   }
 
@@ -182,11 +178,13 @@ class AnswerBadge extends CellBar {
 
   private _standing(): ReturnType<typeof statusText> {
     const { prompts, cell, liveness, trans } = this._options;
+    const agent = agentIn(prompts.panel, this.answer.runId);
     return statusText(
       {
         answer: this.answer,
         phase: null,
-        presence: agentIn(prompts.panel, this.answer.runId)?.status ?? null,
+        presence: agent?.status ?? null,
+        progress: agent?.progress ?? null,
         hasText: cell.model.sharedModel.getSource() !== '',
         doubtful: liveness.isDoubtful(cell)
       },
@@ -195,12 +193,16 @@ class AnswerBadge extends CellBar {
   }
 
   private readonly _options: AnswerBadge.IOptions;
+  private readonly _transcriptId = `nbinline-steps-${UUID.uuid4()}`;
   private _said = '';
+  /** Whether the transcript is shown. */
+  private _open = false;
 }
 
-namespace AnswerBadge {
+export namespace AnswerBadge {
   export interface IOptions {
     app: JupyterFrontEnd;
+    client: IRunClient;
     cell: MarkdownCell;
     answer: IAnswer;
     prompts: INotebookPrompts;
@@ -209,83 +211,3 @@ namespace AnswerBadge {
     trans: TranslationBundle;
   }
 }
-
-/** Keeps a badge on each answer. */
-class AnswerBadges {
-  constructor(
-    private readonly _app: JupyterFrontEnd,
-    private readonly _server: IServerModel,
-    private readonly _liveness: ILiveness,
-    private readonly _trans: TranslationBundle,
-    tracker: IPromptTracker
-  ) {
-    const refresh = (): void => {
-      for (const badge of this._badges.values()) {
-        badge.refresh();
-      }
-    };
-    forEachNotebook(tracker, prompts => followAgents(prompts, refresh));
-    const redraw = (): void => {
-      for (const badge of this._badges.values()) {
-        badge.update();
-      }
-    };
-    forEachRole(tracker, (prompts, change) => {
-      this._change(prompts, change);
-      if (change.previous?.kind === 'prompt' && change.role === null) {
-        redraw();
-      }
-    });
-    _liveness.changed.connect(redraw);
-    _server.changed.connect(redraw);
-  }
-
-  private _change(
-    prompts: INotebookPrompts,
-    { cell, role }: IRoleChange
-  ): void {
-    if (role?.kind !== 'answer') {
-      this._badges.remove(cell);
-      return;
-    }
-    const badge = this._badges.get(cell);
-    if (badge) {
-      badge.answer = role;
-      badge.update();
-      return;
-    }
-    this._badges.add(
-      cell,
-      new AnswerBadge({
-        app: this._app,
-        cell,
-        answer: role,
-        prompts,
-        server: this._server,
-        liveness: this._liveness,
-        trans: this._trans
-      })
-    );
-  }
-
-  private readonly _badges = new CellBars<AnswerBadge>();
-}
-
-export const answerBadgePlugin: JupyterFrontEndPlugin<void> = {
-  id: '@nbinline/lab:answer-badge',
-  description: 'Shows author, model and status above answers.',
-  autoStart: true,
-  requires: [IPromptTracker, IRunController, IServerModel, ILiveness],
-  optional: [ITranslator],
-  activate: (
-    app: JupyterFrontEnd,
-    tracker: IPromptTracker,
-    _: IRunController,
-    server: IServerModel,
-    liveness: ILiveness,
-    translator: ITranslator | null
-  ) => {
-    const trans = (translator ?? nullTranslator).load('nbinline');
-    new AnswerBadges(app, server, liveness, trans, tracker);
-  }
-};

@@ -26,7 +26,7 @@ export abstract class CellBar extends ReactWidget {
     // The notebook would take a press on a control for the start of a drag.
     if (
       target instanceof Element &&
-      target.closest('button, select, input, a') !== null
+      target.closest('button, select, input, a, summary, pre') !== null
     ) {
       event.stopPropagation();
     }
@@ -57,14 +57,14 @@ export class CellBars<T extends CellBar> {
     return this._bars.values();
   }
 
-  /** Put a bar above the cell's content as soon as the cell has any. */
-  add(cell: MarkdownCell, bar: T): void {
+  /** Put a bar above or below the cell's content as soon as the cell has any. */
+  add(cell: MarkdownCell, bar: T, place: 'above' | 'below' = 'above'): void {
     this._bars.set(cell, bar);
-    cell.disposed.connect(() => this.remove(cell));
     cell.disposed.connect(() => this.remove(cell));
     void cell.ready.then(() => {
       if (!cell.isDisposed && !bar.isDisposed) {
-        (cell.layout as PanelLayout).insertWidget(1, bar);
+        const layout = cell.layout as PanelLayout;
+        layout.insertWidget(place === 'above' ? 1 : layout.widgets.length, bar);
       }
     });
   }

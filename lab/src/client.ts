@@ -11,8 +11,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { IRunClient } from './tokens';
 import type {
   IKeys,
+  IReverted,
   IRun,
   IRunAccepted,
+  IRunEvents,
   IRunRequest,
   IServerStatus,
   IWireError
@@ -49,6 +51,34 @@ export class RunClient implements IRunClient {
       'POST',
       `runs/${encodeURIComponent(runId)}/continue`,
       {}
+    );
+  }
+
+  events(runId: string, after: number, wait: number): Promise<IRunEvents> {
+    const query = URLExt.objectToQueryString({ after, wait });
+    return this._request<IRunEvents>(
+      'GET',
+      `runs/${encodeURIComponent(runId)}/events${query}`
+    );
+  }
+
+  async approve(
+    runId: string,
+    approvalId: string,
+    answer: { allow: boolean; remember?: boolean }
+  ): Promise<void> {
+    await this._request<unknown>(
+      'POST',
+      `runs/${encodeURIComponent(runId)}/approvals/${encodeURIComponent(approvalId)}`,
+      answer
+    );
+  }
+
+  revert(runId: string, dryRun: boolean): Promise<IReverted> {
+    return this._request<IReverted>(
+      'POST',
+      `runs/${encodeURIComponent(runId)}/revert`,
+      { dry_run: dryRun }
     );
   }
 

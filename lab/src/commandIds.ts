@@ -5,6 +5,7 @@ export namespace CommandIDs {
   export const stop = 'nbinline:stop';
   export const continueAnswer = 'nbinline:continue';
   export const runAgain = 'nbinline:run-again';
+  export const revertRun = 'nbinline:revert-run';
   export const revealAnswer = 'nbinline:reveal-answer';
   export const openKeys = 'nbinline:open-keys';
 }

@@ -9,13 +9,25 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Notebook } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { refreshIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
+import {
+  refreshIcon,
+  runIcon,
+  stopIcon,
+  undoIcon
+} from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { CommandIDs } from './commandIds';
 import { promptIcon } from './icons';
-import { canContinue, isRunning, readRole } from './promptModel';
-import { IPromptTracker, IRunController } from './tokens';
+import { canContinue, canRevert, isRunning, readRole } from './promptModel';
+import { revertRun } from './revertRun';
+import {
+  IAnnouncer,
+  IPromptTracker,
+  IRunClient,
+  IRunController,
+  IServerModel
+} from './tokens';
 import type { IAnswerCell, INotebookPrompts, IPromptCell } from './tokens';
 import { METADATA_KEY } from './wire';
 
@@ -32,6 +44,9 @@ class Commands {
     this._notebooks = options.notebooks;
     this._tracker = options.tracker;
     this._runs = options.runs;
+    this._client = options.client;
+    this._server = options.server;
+    this._announcer = options.announcer;
     this._trans = options.trans;
   }
 
@@ -73,6 +88,12 @@ class Commands {
           await this._runs.continueAnswer(answer.cell);
         }
       }
+    });
+    this._addTargeted(CommandIDs.revertRun, {
+      label: trans.__('Revert AI Run'),
+      icon: undoIcon,
+      test: ({ answer }) => answer !== null && this._canRevert(answer),
+      execute: target => this._revert(target)
     });
     commands.addCommand(CommandIDs.revealAnswer, {
       label: trans.__('Reveal the Running AI Answer'),
@@ -187,6 +208,27 @@ class Commands {
     }
   }
 
+  private _canRevert({ answer }: IAnswerCell): boolean {
+    const user = this._app.serviceManager.user.identity;
+    return canRevert(
+      answer,
+      user?.username ?? null,
+      this._server.status?.features ?? []
+    );
+  }
+
+  private async _revert({ prompts, answer }: ITarget): Promise<void> {
+    if (answer) {
+      await revertRun({
+        client: this._client,
+        announcer: this._announcer,
+        prompts,
+        answer,
+        trans: this._trans
+      });
+    }
+  }
+
   private _running(): IAnswerCell | null {
     const prompts = this._tracker.of(this._notebooks.currentWidget?.content);
     if (!prompts) {
@@ -219,6 +261,9 @@ class Commands {
   private readonly _notebooks: INotebookTracker;
   private readonly _tracker: IPromptTracker;
   private readonly _runs: IRunController;
+  private readonly _client: IRunClient;
+  private readonly _server: IServerModel;
+  private readonly _announcer: IAnnouncer | null;
   private readonly _trans: TranslationBundle;
 }
 
@@ -228,6 +273,9 @@ namespace Commands {
     notebooks: INotebookTracker;
     tracker: IPromptTracker;
     runs: IRunController;
+    client: IRunClient;
+    server: IServerModel;
+    announcer: IAnnouncer | null;
     trans: TranslationBundle;
   }
 
@@ -277,18 +325,36 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   description:
     'Adds the commands, their palette entries, keys and toolbar button.',
   autoStart: true,
-  requires: [INotebookTracker, IPromptTracker, IRunController],
-  optional: [ICommandPalette, ITranslator],
+  requires: [
+    INotebookTracker,
+    IPromptTracker,
+    IRunController,
+    IRunClient,
+    IServerModel
+  ],
+  optional: [IAnnouncer, ICommandPalette, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     notebooks: INotebookTracker,
     tracker: IPromptTracker,
     runs: IRunController,
+    client: IRunClient,
+    server: IServerModel,
+    announcer: IAnnouncer | null,
     palette: ICommandPalette | null,
     translator: ITranslator | null
   ) => {
     const trans = (translator ?? nullTranslator).load('nbinline');
-    new Commands({ app, notebooks, tracker, runs, trans }).add();
+    new Commands({
+      app,
+      notebooks,
+      tracker,
+      runs,
+      client,
+      server,
+      announcer,
+      trans
+    }).add();
     for (const command of Object.values(CommandIDs)) {
       palette?.addItem({ command, category: trans.__('AI prompts') });
     }

@@ -1,6 +1,7 @@
 /** The plugins of nbinline in JupyterLab, one a concern. */
 import { announcerPlugin } from './announcer';
-import { answerBadgePlugin } from './answerBadge';
+import { answerBadgePlugin } from './answerBadges';
+import { approvalCardPlugin } from './approvalCard';
 import { clientPlugin } from './client';
 import { commandsPlugin } from './commands';
 import { executorPlugin } from './executor';
@@ -26,6 +27,7 @@ export default [
   settingsPlugin,
   promptHeaderPlugin,
   answerBadgePlugin,
+  approvalCardPlugin,
   liveMarkdownPlugin,
   announcerPlugin
 ];

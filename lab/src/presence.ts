@@ -4,12 +4,17 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 
 import type { INotebookPrompts } from './tokens';
 
+/** More of the agent's words than this are not shown in a status line. */
+const LONGEST_PROGRESS = 120;
+
 export interface IAgentPresence {
   readonly runId: string;
   readonly name: string;
   readonly color: string | null;
   /** Finer status than the document's, e.g. `preparing`. */
   readonly status: string | null;
+  /** What it does right now, in words. */
+  readonly progress: string | null;
 }
 
 /** Read the agent's entry for a run out of awareness states. */
@@ -27,12 +32,16 @@ export function presenceOf(
     const user = isObject(state.user) ? state.user : {};
     const name = user.display_name ?? user.name ?? user.username;
     const { color } = user;
-    const { status } = state.nbinline;
+    const { status, progress } = state.nbinline;
     return {
       runId,
       name: typeof name === 'string' ? name : '',
       color: typeof color === 'string' && isColor(color) ? color : null,
-      status: typeof status === 'string' ? status : null
+      status: typeof status === 'string' ? status : null,
+      progress:
+        typeof progress === 'string' && progress.trim() !== ''
+          ? progress.trim().slice(0, LONGEST_PROGRESS)
+          : null
     };
   }
   return null;

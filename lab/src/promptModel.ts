@@ -27,6 +27,8 @@ export interface IAnswer {
   readonly endedAt: string | null;
   /** Something else the run did that people should know, as a code. */
   readonly note: string | null;
+  /** What the run waits for a person to allow, if it does. */
+  readonly approvalId: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
@@ -83,6 +85,7 @@ function readAnswer(
     connection: text(metadata.connection) ?? text(metadata.backend),
     endedAt: text(metadata.endedAt),
     note: text(metadata.note),
+    approvalId: text(metadata.approvalId),
     error:
       isObject(error) && typeof error.message === 'string'
         ? { code: text(error.code) ?? 'error', message: error.message }
@@ -97,11 +100,33 @@ export function isRunning(answer: IAnswer | null): boolean {
 
 /** Whether going on from the answer makes sense. */
 export function canContinue(answer: IAnswer): boolean {
+  return answer.runId !== null && hasFailed(answer);
+}
+
+/** Whether the run ended before its answer was whole. */
+export function hasFailed({ status }: IAnswer): boolean {
   return (
+    status === 'error' || status === 'cancelled' || status === 'interrupted'
+  );
+}
+
+/**
+ * Whether this person may ask to take back what the run changed.
+ *
+ * @param features - What the server can do.
+ */
+export function canRevert(
+  answer: IAnswer,
+  user: string | null,
+  features: readonly string[]
+): boolean {
+  return (
+    features.includes('revert') &&
     answer.runId !== null &&
-    (answer.status === 'error' ||
-      answer.status === 'cancelled' ||
-      answer.status === 'interrupted')
+    answer.status !== null &&
+    !isRunning(answer) &&
+    user !== null &&
+    answer.author === user
   );
 }
 

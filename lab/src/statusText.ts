@@ -17,6 +17,8 @@ export interface IStanding {
   readonly phase: LocalPhase | null;
   /** The finer status that the agent's presence carries. */
   readonly presence: string | null;
+  /** What the agent says that it does right now. */
+  readonly progress?: string | null;
   /** Whether there is any text; presence may be late by a second. */
   readonly hasText: boolean;
   readonly doubtful: boolean;
@@ -24,7 +26,7 @@ export interface IStanding {
 
 /** What to show beside a question or answer. */
 export function statusText(
-  { answer, phase, presence, hasText, doubtful }: IStanding,
+  { answer, phase, presence, progress, hasText, doubtful }: IStanding,
   trans: TranslationBundle
 ): IStatusText {
   if (phase?.kind === 'waiting') {
@@ -38,6 +40,9 @@ export function statusText(
   }
   if (phase?.kind === 'sending' && !isRunning(answer)) {
     return { tone: 'busy', text: trans.__('Sending…') };
+  }
+  if (answer?.status === 'running' && presence === 'running-tool' && progress) {
+    return { tone: 'busy', text: progress };
   }
   return ofAnswer(
     answer,

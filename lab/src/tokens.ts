@@ -8,8 +8,10 @@ import type { ISignal } from '@lumino/signaling';
 import type { IAnswer, IPrompt, Role } from './promptModel';
 import type {
   IKeys,
+  IReverted,
   IRun,
   IRunAccepted,
+  IRunEvents,
   IRunRequest,
   IServerStatus
 } from './wire';
@@ -21,6 +23,16 @@ export interface IRunClient {
   run(runId: string): Promise<IRun>;
   cancel(runId: string): Promise<void>;
   continueRun(runId: string): Promise<IRunAccepted>;
+  /** The run's journal after an event; waits up to `wait` seconds for news. */
+  events(runId: string, after: number, wait: number): Promise<IRunEvents>;
+  /** Answer what a run asks for; `remember`: the same always in this notebook. */
+  approve(
+    runId: string,
+    approvalId: string,
+    answer: { allow: boolean; remember?: boolean }
+  ): Promise<void>;
+  /** Take back what a run changed; a dry run only says what that would be. */
+  revert(runId: string, dryRun: boolean): Promise<IReverted>;
   keys(): Promise<IKeys>;
   setKey(connection: string, key: string): Promise<void>;
   removeKey(connection: string): Promise<void>;

@@ -50,9 +50,47 @@ export interface IRun {
   status: RunStatus;
   /** Whether a task on the server works on it now. */
   live?: boolean;
+  /** What the run asked for; the last may still wait for its answer. */
+  approvals?: IApproval[];
   connection?: string;
   model?: string;
   error?: IWireError | null;
+}
+
+/** One tool call that waits, or waited, for a person's word. */
+export interface IApproval {
+  approval_id: string;
+  tool: string;
+  cell_id?: string | null;
+  summary?: string | null;
+  /** A unified diff of the cell it changes. */
+  diff?: string | null;
+  /** The code it runs. */
+  code?: string | null;
+  /** ISO 8601; then it counts as denied. */
+  expires_at?: string | null;
+  answer?: unknown;
+}
+
+/** One entry of a run's journal; the other keys depend on its type. */
+export interface IRunEvent {
+  seq: number;
+  at: string | number;
+  type: string;
+  [key: string]: unknown;
+}
+
+export interface IRunEvents {
+  events: IRunEvent[];
+  last_seq: number;
+  /** Whether older events are no longer there. */
+  gap: boolean;
+}
+
+/** What a revert takes back, or has taken back. */
+export interface IReverted {
+  reverted: string[];
+  kept: { cell_id: string; reason: string }[];
 }
 
 export interface IModel {
@@ -85,6 +123,8 @@ export interface IServerStatus {
   problems: (string | IProblem)[];
   connections: Record<string, IConnection>;
   default_connection?: string | null;
+  /** What else this server can do, e.g. `revert`. */
+  features?: string[];
 }
 
 export interface IKeyState {

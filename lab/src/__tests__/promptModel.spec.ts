@@ -47,6 +47,7 @@ describe('readRole', () => {
     ).toEqual({
       kind: 'answer',
       promptId: 'p',
+      approvalId: null,
       status: 'error',
       runId: 'r',
       author: 'ada',

@@ -155,7 +155,8 @@ describe('presence', () => {
       runId: 'r',
       name: 'AI agent',
       color: '#8e24aa',
-      status: 'streaming'
+      status: 'streaming',
+      progress: null
     });
     expect(presenceOf(states, 'none')).toBeNull();
   });
