@@ -1,4 +1,4 @@
-"""Measure the figures: ``python tests/bench/run.py [stream_dom hundred_notebooks store_growth]``.
+"""Measure the figures: ``python tests/bench/run.py [stream_dom hundred_notebooks store_growth …]``.
 
 Prints one JSON object and exits with 1 if a figure is not reached. The figures hold for two cores
 that do nothing else.
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.figures import Figure, machine
 
-GROUPS = ("stream_dom", "hundred_notebooks", "store_growth")
+GROUPS = ("stream_dom", "hundred_notebooks", "store_growth", "first_status")
 
 
 def main() -> int:

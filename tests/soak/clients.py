@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -33,12 +34,18 @@ class Client:
         self.awareness = Awareness(self.doc)
         self.synced = anyio.Event()
         self._socket = socket
+        self._needle = b""
+        self._found = anyio.Event()
+        self._found_at = 0.0
 
     async def read(self) -> None:
         """Take in what comes until the socket closes."""
         while (message := await self._socket.read_message()) is not None:
             if not isinstance(message, bytes) or not message:
                 continue
+            if self._needle and self._needle in message and message[0] == YMessageType.SYNC:
+                self._found_at, self._needle = time.time(), b""
+                self._found.set()
             if message[0] == YMessageType.SYNC:
                 reply = handle_sync_message(message[1:], self.doc)
                 if reply is not None:
@@ -47,6 +54,15 @@ class Client:
                     self.synced.set()
             elif message[0] == YMessageType.AWARENESS:
                 self.awareness.apply_awareness_update(read_message(message[1:]), "room")
+
+    def watch(self, needle: bytes) -> None:
+        """Note when an update next has these bytes in it."""
+        self._needle, self._found = needle, anyio.Event()
+
+    async def watched(self) -> float:
+        """When it came, in seconds since the epoch."""
+        await self._found.wait()
+        return self._found_at
 
     async def greet(self, name: str) -> None:
         """Say hello and ask for the document."""
