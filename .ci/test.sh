@@ -20,6 +20,10 @@ fi
 install_model
 setup_time=$((SECONDS - started))
 
+mkdir -p build/results
+LINES=build/results/short.jsonl
+rm -f "$LINES"
+
 results=()
 failures=0
 part() {
@@ -31,15 +35,24 @@ part() {
   results+=("$(printf '%-34s %-7s %5d s' "$name" "$outcome" $((SECONDS - from)))")
 }
 tests() { python -m pytest -q "$@"; }
+# Tests of docs/reliability.md, which say what they found.
+matrix() { live_tests --results "$LINES" "$@"; }
 # Real servers and browsers on two busy cores: what fails is tried again, and the closing line says so.
 live_tests() { tests --reruns 2 "$@"; }
 
 part "lint and types" bash .ci/lint.sh
-part "repository" tests tests/test_repository.py
+part "repository" tests tests/test_repository.py tests/test_results.py
 part "agent without a server" bash .ci/agent_alone.sh
 part "extension" live_tests tests/extension
+part "faults" matrix tests/faults
 part "browser" live_tests tests/browser --confcutdir=tests/browser
 part "wheel without Node" bash .ci/wheel.sh
+
+if [ -f "$LINES" ]; then
+  say "Reliability (short suite)"
+  python -m tests.results.table "$LINES"
+  if [ -n "${PUBLISH:-}" ]; then python -m tests.results.table "$LINES" --page docs/reliability.md; fi
+fi
 
 say "make test: setup ${setup_time} s, all $((SECONDS - started)) s"
 printf '%s\n' "${results[@]}"
