@@ -24,6 +24,8 @@ part() {
 }
 
 part faults tests/faults
+part fuzz tests/fuzz
+part soak tests/soak
 
 say "make test-long: $((SECONDS - started)) s"
 python -m tests.results.table "$LINES" --page docs/reliability.md

@@ -216,7 +216,8 @@ async def _one(action: Action, desk: Desk, persons: list[Person]) -> None:
     if name in ("type", "erase"):
         who, cell, *more = how
         target = desk.answers[int(cell[-1])].id if cell.startswith("answer") else cell
-        getattr(persons[who], {"type": "type_into"}.get(name, name))(target, *more)
+        person = persons[who]
+        (person.type_into if name == "type" else person.erase)(target, *more)
     elif name in ("undo", "insert_cell", "remove_cell", "move_cell"):
         getattr(persons[how[0]], name)(*how[1:])
     elif name in ("drop", "connect"):

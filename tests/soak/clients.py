@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import httpx
@@ -29,7 +30,7 @@ class Client:
     """Somebody in a notebook's room."""
 
     def __init__(self, socket: WebSocketClientConnection) -> None:
-        self.doc: Doc = Doc()
+        self.doc: Doc[Any] = Doc()
         self.notebook = YNotebook(self.doc)
         self.awareness = Awareness(self.doc)
         self.synced = anyio.Event()

@@ -13,6 +13,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
@@ -172,7 +173,12 @@ def soak(seconds: float, seed: int) -> Told:
         ) as lab,
     ):
         for number in range(NOTEBOOKS):
-            script = {"deltas": 20 + number, "rate": 10, "style": "rich", "seed": number}
+            script: dict[str, Any] = {
+                "deltas": 20 + number,
+                "rate": 10,
+                "style": "rich",
+                "seed": number,
+            }
             write(lab.work / f"n{number}.ipynb", text("top", "Top."), prompt("ask", **script))
         return anyio.run(_soak, lab, seconds, seed)
 
