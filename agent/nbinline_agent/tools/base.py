@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
@@ -17,6 +17,8 @@ from nbinline_agent.ids import CellId, NotebookPath, RunId
 from nbinline_agent.journal import Author
 from nbinline_agent.kernel import Kernel
 from nbinline_agent.messages import Image, JsonValue, ToolSpec
+
+from .schema import compact
 
 
 class ToolError(NbinlineError):
@@ -43,8 +45,27 @@ class ToolResult:
     cells: tuple[CellId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a person sees of a call before allowing it.
+
+    Attributes:
+        summary: One line.
+        cell_id: The cell it is about, if there is one.
+        diff: A unified diff of what it would change.
+        code: What it would run.
+    """
+
+    summary: str
+    cell_id: CellId | None = None
+    diff: str | None = None
+    code: str | None = None
+
+
 class ToolContext(Protocol):
     """What a tool may use while it is called; it belongs to one run.
+
+    The room may be replaced under a run: look ``notebook`` and ``editor`` up anew after every wait.
 
     Attributes:
         run_id: The run.
@@ -56,6 +77,7 @@ class ToolContext(Protocol):
         folder: The notebook's folder.
         root: The server's root folder.
         policy: What is kept from models.
+        takes_images: Whether the model takes images.
     """
 
     run_id: RunId
@@ -67,6 +89,24 @@ class ToolContext(Protocol):
     folder: Path
     root: Path
     policy: Policy
+    takes_images: bool
+
+    def insert(
+        self,
+        kind: Literal["markdown", "code"],
+        source: str,
+        *,
+        after: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> CellId:
+        """Insert a cell: below another one, at the very top with ``index:0``, else by the answer.
+
+        What is inserted at one place again and again keeps its order. Nothing comes between a
+        question and its answer.
+
+        Raises:
+            CellGone: The other cell is not in the notebook.
+        """
 
     async def at(self, cell: CellId) -> None:
         """Show everybody that the agent works on this cell."""
@@ -81,14 +121,18 @@ class Tool:
 
     Attributes:
         name: As the model and the notebook name it.
-        group: Approval and preset group: ``notebook``, ``execution``, ``files``, ``code``,
-            ``inspect``, ``saved_notebooks``, ``web``, ``shell`` or ``functions``.
+        group: Approval group: ``notebook``, ``execution``, ``files``, ``code``, ``inspect``,
+            ``saved_notebooks``, ``web``, ``shell`` or ``functions``.
         description: What the model reads; from a docstring.
         arguments: Checks the arguments and makes the JSON schema.
         call: Does it.
         writes: Whether it changes anything; reads of one round run side by side.
         needs_kernel: Whether a live kernel is needed.
         deadline: Seconds it may take.
+        deadline_of: Seconds one call may take, by its arguments; instead of ``deadline``.
+        preview: What a person is shown who is asked to allow a call; by default it is made of the
+            arguments named ``code``, ``command`` and ``cell_id``.
+        schema: The JSON schema of the arguments where the model's own does not say it.
     """
 
     name: str
@@ -99,10 +143,12 @@ class Tool:
     writes: bool = False
     needs_kernel: bool = False
     deadline: float = 60.0
+    deadline_of: Callable[[Any], float] | None = None
+    preview: Callable[[ToolContext, Any], Awaitable[Preview]] | None = None
+    schema: Mapping[str, JsonValue] | None = None
 
     @property
     def spec(self) -> ToolSpec:
         """How the tool is offered to a model."""
-        schema = self.arguments.model_json_schema()
-        schema.pop("title", None)
+        schema = self.schema or compact(self.arguments.model_json_schema())
         return ToolSpec(self.name, self.description, schema)
