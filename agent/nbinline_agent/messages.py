@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,6 +17,16 @@ class Image:
 
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
     data: bytes
+
+    @property
+    def encoded(self) -> str:
+        """The data in base64."""
+        return base64.b64encode(self.data).decode("ascii")
+
+    @property
+    def url(self) -> str:
+        """The whole image as a ``data:`` address."""
+        return f"data:{self.media_type};base64,{self.encoded}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +90,9 @@ class ToolRound:
         text: The model's words of this round; may be empty.
         calls: Its calls, in order.
         answers: One for each call, in the same order.
-        carried: The vendor's own items that go back unchanged with the next request of the run
-            (reasoning that the vendor signed or encrypted); opaque, never recorded.
+        carried: The vendor's own items that go back unchanged with the next request of the run,
+            instead of ``text`` and ``calls``, where it signed or encrypted reasoning between them;
+            opaque, never recorded. Empty if there was none.
     """
 
     text: str

@@ -76,6 +76,7 @@ async def test_responses(vendor: Vendor) -> None:
             {"role": "user", "content": "What now?"},
         ],
         "reasoning": {"effort": "high"},
+        "include": ["reasoning.encrypted_content"],
         "max_output_tokens": 900,
         "tools": [
             {

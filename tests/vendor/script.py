@@ -14,6 +14,8 @@ or beforehand with ``POST /script``. Every key is optional::
     thinking: 0               pieces of reasoning before the answer
     thinking_pause: 0         seconds of silence while reasoning
     tools: [{name, arguments, id?}]   calls after the text
+    turns: [{...}, {...}]     what else holds by rounds of tool calls so far; the last one for all
+                              further rounds
     refusal: "…"              the vendor's way of declining
     finish: "…" | null        instead of the vendor's word for a good end; null leaves it out
     usage: {input, output, cached, thinking} | false
@@ -124,6 +126,15 @@ def find(text: str) -> dict[str, Any] | None:
                 return dict(found["vendor"])
         place = text.find('"vendor"', place + 1)
     return None
+
+
+def turn(script: dict[str, Any], rounds: int) -> dict[str, Any]:
+    """The script as it holds after some rounds of tool calls."""
+    turns = script.get("turns")
+    if not turns:
+        return script
+    rest = {key: value for key, value in script.items() if key != "turns"}
+    return {**rest, **turns[min(rounds, len(turns) - 1)]}
 
 
 def pieces(script: dict[str, Any]) -> list[str]:

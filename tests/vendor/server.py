@@ -32,9 +32,11 @@ from tornado.web import Application, RequestHandler
 
 if __package__ in {None, ""}:
     sys.path.insert(0, str(Path(__file__).parent))
+    import rules
     import script as scripts
     import wire as wires
 else:
+    from . import rules
     from . import script as scripts
     from . import wire as wires
 
@@ -87,7 +89,9 @@ class Answering(RequestHandler):
 
     async def post(self) -> None:
         body = json.loads(self.request.body)
-        script = self._script(wires.prompt_of(body))
+        script = self._script(wires.prompt_of(body), wires.rounds_in(body))
+        if problem := rules.problem(self.wire_name, body):
+            script = {"status": 400, "error": {"message": problem, "type": "invalid_request_error"}}
         record = Record(
             len(self.state.records),
             time.time(),
@@ -114,10 +118,11 @@ class Answering(RequestHandler):
             leaving.cancel()
             await self._end(record)
 
-    def _script(self, prompt: str) -> dict[str, Any]:
+    def _script(self, prompt: str, rounds: int) -> dict[str, Any]:
         script = scripts.find(prompt)
         if script is None:
             script = self.state.queue.popleft() if self.state.queue else {}
+        script = scripts.turn(script, rounds)
         times = script.get("times")
         if times is not None:
             key = str(script.get("key") or json.dumps(script, sort_keys=True))

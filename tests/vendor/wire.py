@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -40,17 +42,44 @@ class Wire(Protocol):
 
 
 def prompt_of(request: Json) -> str:
-    """The last user message, whatever the wire."""
+    """The last user message that is no result of a tool, whatever the wire."""
     messages = request.get("messages") or request.get("input") or []
     if isinstance(messages, str):
         return messages
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            content = message.get("content") or ""
-            if isinstance(content, str):
-                return content
-            return "".join(part.get("text", "") for part in content)
+    for place in range(len(messages) - 1, -1, -1):
+        of_a_tool = place > 0 and messages[place - 1].get("role") == "tool"
+        if messages[place].get("role") == "user" and not of_a_tool:
+            text = text_in(messages[place].get("content") or "")
+            if text.strip():
+                return text
     return ""
+
+
+def text_in(content: str | list[Json]) -> str:
+    """The text of a message's content."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def rounds_in(request: Json) -> int:
+    """How many rounds of tool calls the request tells of."""
+    messages = request.get("messages") or request.get("input") or []
+    if isinstance(messages, str):
+        return 0
+    results = [_is_result(message) for message in messages]
+    return sum(
+        here and not before for before, here in zip([False, *results], results, strict=False)
+    )
+
+
+def _is_result(message: Json) -> bool:
+    content = message.get("content")
+    return (
+        message.get("role") == "tool"
+        or message.get("type") == "function_call_output"
+        or (isinstance(content, list) and any(b.get("type") == "tool_result" for b in content))
+    )
 
 
 def error_body(error: Json, wire: str) -> Json:
@@ -59,6 +88,11 @@ def error_body(error: Json, wire: str) -> Json:
     if wire == "anthropic":
         return {"type": "error", "error": told, "request_id": "req_0"}
     return {"error": {**told, "code": error.get("code"), "param": None}}
+
+
+def seal(text: str) -> str:
+    """What a vendor signs or encrypts; whoever hands it back changed is found out."""
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8", "replace")).digest()).decode()
 
 
 def _sse(data: Json | str, event: str | None = None) -> bytes:
@@ -142,6 +176,8 @@ class ResponsesWire:
         self._number = 0
         self._item = 0
         self._open = ""
+        self._text = ""
+        self._encrypted = "reasoning.encrypted_content" in request.get("include", ())
         self._response = {
             "id": "resp_0",
             "object": "response",
@@ -170,6 +206,7 @@ class ResponsesWire:
 
     def text(self, text: str) -> Iterator[bytes]:
         yield from self._switch("message")
+        self._text += text
         yield self._content("response.output_text.delta", delta=text, logprobs=[])
 
     def refusal(self, text: str) -> Iterator[bytes]:
@@ -236,10 +273,13 @@ class ResponsesWire:
         head = {"type": kind, "id": self._id(), "status": status}
         match kind:
             case "reasoning":
-                return {**head, "summary": []}
+                sealed = {"encrypted_content": seal(self._id())} if self._encrypted else {}
+                return {**head, "summary": [], **sealed}
             case "function_call":
                 return {**head, "call_id": "", "name": "", "arguments": ""}
-        return {**head, "role": "assistant", "content": []}
+        said, self._text = self._text, ""
+        parts = [{"type": "output_text", "text": said, "annotations": []}] if said else []
+        return {**head, "role": "assistant", "content": parts}
 
     def _content(self, kind: str, **fields: object) -> bytes:
         return self._event(
@@ -273,6 +313,7 @@ class MessagesWire:
         self._script = script
         self._index = 0
         self._open = ""
+        self._thought = ""
         self._stop = "end_turn"
         self._refused: str | None = None
         usage = script.get("usage", {}) or {}
@@ -298,6 +339,7 @@ class MessagesWire:
 
     def thinking(self, text: str) -> Iterator[bytes]:
         yield from self._switch({"type": "thinking", "thinking": "", "signature": ""})
+        self._thought += text
         yield self._delta(type="thinking_delta", thinking=text)
 
     def text(self, text: str) -> Iterator[bytes]:
@@ -342,7 +384,8 @@ class MessagesWire:
             return
         if self._open:
             if self._open == "thinking":
-                yield self._delta(type="signature_delta", signature="c2lnbmF0dXJl")
+                yield self._delta(type="signature_delta", signature=seal(self._thought))
+                self._thought = ""
             yield self._event("content_block_stop", index=self._index)
             self._index += 1
         self._open = kind

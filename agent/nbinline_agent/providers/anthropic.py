@@ -12,12 +12,16 @@ from anthropic import AsyncAnthropic, AsyncStream, omit
 from nbinline_agent.errors import OutputTruncated, Overflow, ProviderError, Refused
 from nbinline_agent.messages import (
     EndReason,
+    Image,
     Message,
     ModelEvent,
     ModelRequest,
     TextDelta,
     Thinking,
+    ToolAnswer,
+    ToolCall,
     ToolCalled,
+    ToolRound,
     TurnEnded,
     Usage,
 )
@@ -31,9 +35,11 @@ from nbinline_agent.providers.streaming import (
     Json,
     SdkStream,
     StreamingProvider,
+    arguments_of,
     count,
     text_of,
     tool_call,
+    well_formed,
 )
 
 BASE_URL = "https://api.anthropic.com"
@@ -48,6 +54,8 @@ _COUNTS = (
 )
 
 _CACHED_TURNS = 2  # four markers are allowed; two stand in the system text
+
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 STOP: Mapping[str, EndReason | type[ProviderError]] = {
     "end_turn": EndReason.COMPLETE,
@@ -113,7 +121,10 @@ def _body(request: ModelRequest) -> dict[str, Any]:
         "model": request.model,
         "max_tokens": limit,
         "system": _system(request.system) or omit,
-        "messages": _messages(request.messages),
+        "messages": [
+            *_messages(request.messages, _CACHED_TURNS - bool(request.rounds)),
+            *_rounds(request.rounds),
+        ],
         "thinking": {"type": "adaptive"} if model.adaptive_thinking else omit,
         "output_config": {"effort": request.effort} if request.effort else omit,
         "tools": [
@@ -125,6 +136,7 @@ def _body(request: ModelRequest) -> dict[str, Any]:
             for tool in request.tools
         ]
         or omit,
+        "tool_choice": {"type": "none"} if request.tools and request.tools_off else omit,
     }
 
 
@@ -141,13 +153,62 @@ def _system(blocks: tuple[str, ...]) -> list[dict[str, Any]]:
     return [_block(text, cached=place in {0, len(texts) - 1}) for place, text in enumerate(texts)]
 
 
-def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    kept = [message for message in messages if message.text.strip()]
-    marked = [place for place, message in enumerate(kept) if message.cache][-_CACHED_TURNS:]
+def _messages(messages: tuple[Message, ...], markers: int) -> list[dict[str, Any]]:
+    kept = [message for message in messages if message.text.strip() or message.images]
+    marked = [place for place, message in enumerate(kept) if message.cache][-markers:]
     return [
-        {"role": message.role, "content": [_block(message.text, cached=place in marked)]}
+        {
+            "role": message.role,
+            "content": _content(message.text, message.images, cached=place in marked),
+        }
         for place, message in enumerate(kept)
     ]
+
+
+def _content(text: str, images: tuple[Image, ...], *, cached: bool = False) -> list[dict[str, Any]]:
+    # Pictures first: the service's own advice, and the marker then stands behind all of it.
+    seen = [_image(image) for image in images]
+    return [*seen, _block(text, cached=cached)] if text.strip() else seen
+
+
+def _image(image: Image) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": image.media_type, "data": image.encoded}
+    return {"type": "image", "source": source}
+
+
+def _rounds(rounds: tuple[ToolRound, ...]) -> Iterator[dict[str, Any]]:
+    """Tool traffic as turns; the last result is marked, so that each round reads the one before."""
+    for place, finished in enumerate(rounds, start=1):
+        yield {"role": "assistant", "content": _said(finished)}
+        results = [_result(answer) for answer in finished.answers]
+        if place == len(rounds):
+            results[-1]["cache_control"] = {"type": "ephemeral"}
+        yield {"role": "user", "content": results}
+
+
+def _said(finished: ToolRound) -> list[Mapping[str, Any]]:
+    if finished.carried:
+        return list(finished.carried)
+    text = [_block(finished.text, cached=False)] if finished.text.strip() else []
+    return [*text, *map(_use, finished.calls)]
+
+
+def _use(call: ToolCall) -> dict[str, Any]:
+    return {
+        "type": "tool_use",
+        "id": call.call_id,
+        "name": call.name,
+        "input": arguments_of(call),
+    }
+
+
+def _result(answer: ToolAnswer) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": answer.call_id,
+        "content": _content(answer.text, answer.images),
+    }
+    return {**result, "is_error": True} if answer.failed else result
 
 
 async def _read(stream: SdkStream[Json], call: Call) -> AsyncGenerator[ModelEvent, None]:
@@ -164,7 +225,8 @@ class Reading:
         self._call = call
         self._usage: dict[str, int] = {}
         self._blocks: dict[int, Json] = {}
-        self._arguments: dict[int, str] = {}
+        self._pieces: dict[int, str] = {}
+        self._said: list[Json] = []
         self._reason = ""
         self._refusal = ""
         self._tools = False
@@ -185,8 +247,9 @@ class Reading:
 
     def block_started(self, event: Json) -> Iterator[ModelEvent]:
         """A block of text, reasoning or a tool call begins."""
-        block = event["content_block"]
+        block = dict(event["content_block"])
         self._blocks[event["index"]] = block
+        self._pieces[event["index"]] = text_of(block.get(block["type"]))
         if block["type"] == "text":
             yield TextDelta(text_of(block.get("text")))
         else:
@@ -194,25 +257,40 @@ class Reading:
 
     def block_delta(self, event: Json) -> Iterator[ModelEvent]:
         """A piece of the block."""
-        delta = event["delta"]
+        delta, index = event["delta"], event["index"]
         match delta["type"]:
             case "text_delta":
+                self._add(index, delta["text"])
                 yield TextDelta(text_of(delta["text"]))
             case "thinking_delta":
+                self._add(index, delta["thinking"])
                 yield Thinking(len(text_of(delta["thinking"])))
+            case "signature_delta":
+                self._blocks[index]["signature"] = text_of(delta["signature"])
             case "input_json_delta":
-                index = event["index"]
-                pieces = self._arguments.get(index, "") + text_of(delta["partial_json"])
-                self._arguments[index] = pieces
+                self._add(index, delta["partial_json"])
                 yield Thinking()
+
+    def _add(self, index: int, piece: object) -> None:
+        self._pieces[index] = self._pieces.get(index, "") + text_of(piece)
 
     def block_stopped(self, event: Json) -> Iterator[ModelEvent]:
         """The block is complete."""
         block = self._blocks.pop(event["index"], None)
-        if block is not None and block["type"] == "tool_use":
+        whole = self._pieces.pop(event["index"], "")
+        if block is None:
+            return
+        if block["type"] == "tool_use":
             self._tools = True
-            arguments = self._arguments.pop(event["index"], "")
-            yield ToolCalled(tool_call(block["id"], block["name"], arguments))
+            call = tool_call(block["id"], block["name"], whole)
+            self._said.append(_use(call))
+            yield ToolCalled(call)
+        elif block["type"] in {"text", "thinking"}:
+            block[block["type"]] = well_formed(whole)
+            if block["type"] == "thinking" or whole.strip():
+                self._said.append(block)
+        elif block["type"] == "redacted_thinking":
+            self._said.append(block)
 
     def changed(self, event: Json) -> Iterator[ModelEvent]:
         """The message's reason to stop, and its final counts."""
@@ -231,7 +309,14 @@ class Reading:
             raise Refused(refusal_message(self._refusal, self._call))
         if not isinstance(reason, EndReason):
             raise reason
-        yield TurnEnded(EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE)
+        yield TurnEnded(
+            EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE, self._carried()
+        )
+
+    def _carried(self) -> tuple[Json, ...]:
+        """All blocks in their order, if the model thought before its calls."""
+        thought = any(block["type"] in _THOUGHTS for block in self._said)
+        return tuple(self._said) if self._tools and thought else ()
 
     def _count(self, usage: Json | None) -> None:
         for name in _COUNTS:

@@ -88,11 +88,18 @@ class Connection:
 
     def model(self, model_id: str) -> Model:
         """The entry of a model; an id nobody knows gets the ``other`` entry under its own name."""
+        return replace(self._entry(model_id) or self.other, id=model_id)
+
+    def knows(self, model_id: str) -> bool:
+        """Whether there is an entry for the model."""
+        return self._entry(model_id) is not None
+
+    def _entry(self, model_id: str) -> Model | None:
         for known in self.models:
             # Dated snapshots share the entry of their family.
             if model_id == known.id or model_id.startswith(f"{known.id}-20"):
-                return replace(known, id=model_id)
-        return replace(self.other, id=model_id)
+                return known
+        return None
 
     def info(
         self,
@@ -208,6 +215,15 @@ def model(connection_id: str, model_id: str) -> Model:
         KeyError: There is no such connection.
     """
     return CONNECTIONS[connection_id].model(model_id)
+
+
+def is_known(connection_id: str, model_id: str) -> bool:
+    """Whether the model is one of those the connection suggests, or a dated snapshot of one.
+
+    Raises:
+        KeyError: There is no such connection.
+    """
+    return CONNECTIONS[connection_id].knows(model_id)
 
 
 def limits(connection_id: str, model_id: str) -> ModelLimits:

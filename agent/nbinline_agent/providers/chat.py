@@ -6,6 +6,7 @@ otherwise is taken as they mean it.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,11 +28,15 @@ from nbinline_agent.errors import (
 )
 from nbinline_agent.messages import (
     EndReason,
+    Image,
+    Message,
     ModelEvent,
     ModelRequest,
     TextDelta,
     Thinking,
+    ToolCall,
     ToolCalled,
+    ToolRound,
     TurnEnded,
     Usage,
 )
@@ -44,6 +49,7 @@ from nbinline_agent.providers.streaming import (
     Json,
     SdkStream,
     StreamingProvider,
+    arguments_of,
     count,
     text_of,
     tool_call,
@@ -51,6 +57,8 @@ from nbinline_agent.providers.streaming import (
 
 USAGE_PATIENCE = 5.0
 """Seconds to wait for the usage behind the end of an answer."""
+
+IMAGES_OF_TOOLS = "The images that belong to the results above, in order:"
 
 FINISH: Mapping[str, EndReason | type[ProviderError]] = {
     "stop": EndReason.COMPLETE,
@@ -132,9 +140,8 @@ def _of_openai() -> list[str]:
 def _body(request: ModelRequest) -> dict[str, Any]:
     system = "\n\n".join(block for block in request.system if block.strip())
     messages = [
-        {"role": message.role, "content": message.text}
-        for message in request.messages
-        if message.text.strip()
+        *(_message(each) for each in request.messages if each.text.strip() or each.images),
+        *(message for each in request.rounds for message in _round(each)),
     ]
     return {
         "model": request.model,
@@ -155,7 +162,40 @@ def _body(request: ModelRequest) -> dict[str, Any]:
             for tool in request.tools
         ]
         or omit,
+        "tool_choice": "none" if request.tools and request.tools_off else omit,
     }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if not message.images:
+        return {"role": message.role, "content": message.text}
+    return {"role": message.role, "content": _content(message.text, message.images)}
+
+
+def _content(text: str, images: tuple[Image, ...]) -> list[dict[str, Any]]:
+    said = [{"type": "text", "text": text}] if text.strip() else []
+    return [*said, *({"type": "image_url", "image_url": {"url": each.url}} for each in images)]
+
+
+def _round(finished: ToolRound) -> Iterator[dict[str, Any]]:
+    yield {
+        "role": "assistant",
+        "content": finished.text if finished.text.strip() else None,
+        "tool_calls": [_call(call) for call in finished.calls],
+    }
+    for answer in finished.answers:
+        yield {"role": "tool", "tool_call_id": answer.call_id, "content": answer.text}
+    images = tuple(image for answer in finished.answers for image in answer.images)
+    if images:
+        # Results take text only on this wire.
+        yield {"role": "user", "content": _content(IMAGES_OF_TOOLS, images)}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    # Servers that fill a template with them stumble over arguments that are no JSON.
+    arguments = json.dumps(arguments_of(call), ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.call_id, "type": "function", "function": function}
 
 
 async def _read(stream: Completion, call: Call) -> AsyncGenerator[ModelEvent, None]:

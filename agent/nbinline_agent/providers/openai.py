@@ -12,14 +12,19 @@ from openai import AsyncOpenAI, AsyncStream, omit
 from nbinline_agent.errors import BadAnswer, ContentFiltered, OutputTruncated, Refused
 from nbinline_agent.messages import (
     EndReason,
+    Image,
+    Message,
     ModelEvent,
     ModelRequest,
     TextDelta,
     Thinking,
+    ToolAnswer,
     ToolCalled,
+    ToolRound,
     TurnEnded,
     Usage,
 )
+from nbinline_agent.providers import catalog
 from nbinline_agent.providers.base import Provider, Timeouts
 from nbinline_agent.providers.failures import Call, Said, refusal_message
 from nbinline_agent.providers.http import address, open_http
@@ -86,11 +91,12 @@ def _body(request: ModelRequest) -> dict[str, Any]:
         "store": False,
         "instructions": "\n\n".join(block for block in request.system if block.strip()) or omit,
         "input": [
-            {"role": message.role, "content": message.text}
-            for message in request.messages
-            if message.text.strip()
+            *(_message(each) for each in request.messages if each.text.strip() or each.images),
+            *(item for each in request.rounds for item in _round(each)),
         ],
         "reasoning": {"effort": request.effort} if request.effort else omit,
+        # Nothing is stored there, so what the model thought between its calls travels with us.
+        "include": ["reasoning.encrypted_content"] if _reasons_with_tools(request) else omit,
         "max_output_tokens": request.max_output_tokens or omit,
         "tools": [
             {
@@ -103,7 +109,49 @@ def _body(request: ModelRequest) -> dict[str, Any]:
             for tool in request.tools
         ]
         or omit,
+        "tool_choice": "none" if request.tools and request.tools_off else omit,
     }
+
+
+def _reasons_with_tools(request: ModelRequest) -> bool:
+    if not request.tools or request.effort == "none":
+        return False
+    # Models that do not reason refuse to be asked for it.
+    return bool(request.effort) or catalog.is_known("openai_api", request.model)
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if not message.images:
+        return {"role": message.role, "content": message.text}
+    content = _content(message.text, message.images)
+    return {"role": message.role, "content": content}
+
+
+def _content(text: str, images: tuple[Image, ...]) -> list[dict[str, Any]]:
+    said = [{"type": "input_text", "text": text}] if text.strip() else []
+    return [*said, *({"type": "input_image", "image_url": image.url} for image in images)]
+
+
+def _round(finished: ToolRound) -> Iterator[Mapping[str, Any]]:
+    if finished.carried:
+        yield from finished.carried
+    else:
+        if finished.text.strip():
+            yield {"role": "assistant", "content": finished.text}
+        for call in finished.calls:
+            yield {
+                "type": "function_call",
+                "call_id": call.call_id,
+                "name": call.name,
+                "arguments": call.arguments,
+            }
+    for answer in finished.answers:
+        yield _answer(answer)
+
+
+def _answer(answer: ToolAnswer) -> dict[str, Any]:
+    output = _content(answer.text, answer.images) if answer.images else answer.text
+    return {"type": "function_call_output", "call_id": answer.call_id, "output": output}
 
 
 async def _read(stream: SdkStream[Json], call: Call) -> AsyncGenerator[ModelEvent, None]:
@@ -121,6 +169,7 @@ class Reading:
         self._parts: set[tuple[str, int]] = set()
         self._refusal = ""
         self._tools = False
+        self._items: list[Json] = []
 
     def feed(self, event: Json) -> Iterator[ModelEvent]:
         """The events to pass on for one event of the service.
@@ -161,8 +210,9 @@ class Reading:
             yield Thinking()
 
     def item_done(self, event: Json) -> Iterator[ModelEvent]:
-        """A tool call is complete."""
+        """An item is complete: the one that matters here is a tool call."""
         item = event["item"]
+        self._items.append(item)
         if item["type"] == "function_call":
             self._tools = True
             yield ToolCalled(tool_call(item["call_id"], item["name"], item["arguments"]))
@@ -172,7 +222,17 @@ class Reading:
         yield from _usage(event["response"])
         if self._refusal:
             raise Refused(refusal_message(self._refusal, self._call))
-        yield TurnEnded(EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE)
+        reason = EndReason.TOOL_CALLS if self._tools else EndReason.COMPLETE
+        yield TurnEnded(reason, self._carried())
+
+    def _carried(self) -> tuple[Json, ...]:
+        """All items in their order, if there is reasoning among them that can be handed back."""
+        if not self._tools:
+            return ()
+        reasoning = [item for item in self._items if item["type"] == "reasoning"]
+        if not reasoning or not all(item.get("encrypted_content") for item in reasoning):
+            return ()
+        return tuple(self._items)
 
     def incomplete(self, event: Json) -> Iterator[ModelEvent]:
         """The response was cut."""

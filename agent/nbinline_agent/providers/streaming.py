@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ Json = dict[str, Any]
 """An event as the SDK reads it off the wire; reading a mangled one raises ``UNREADABLE``."""
 
 _READ_OUT = 0.1  # seconds
+_MALFORMED = 500  # characters of a call that was no JSON, to show the model what it wrote
 
 
 class SdkStream(Generic[Event]):
@@ -214,7 +216,7 @@ class Surrogates:
         if isinstance(event, TextDelta):
             text = self._half + event.text
             self._half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
-            text = _well_formed(text.removesuffix(self._half) if self._half else text)
+            text = well_formed(text.removesuffix(self._half) if self._half else text)
             return [TextDelta(text)] if text else []
         if isinstance(event, TurnEnded) and self._half:
             self._half = ""
@@ -222,7 +224,8 @@ class Surrogates:
         return [event]
 
 
-def _well_formed(text: str) -> str:
+def well_formed(text: str) -> str:
+    """The text with halves of one character joined, and lone ones replaced."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -254,3 +257,12 @@ def tool_call(call_id: object, name: object, arguments: object) -> ToolCall:
         TypeError: Part of it is not a text.
     """
     return ToolCall(text_of(call_id), text_of(name), text_of(arguments) or "{}")
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any]:
+    """The arguments as the object that services want back, whatever the model wrote."""
+    try:
+        value = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"malformed": call.arguments[:_MALFORMED]}
