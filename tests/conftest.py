@@ -47,6 +47,17 @@ THIRD_PARTY = (
         "jupyter_server/services/contents/filemanager.py",
         {"get", "is_hidden", "dir_exists", "file_exists"},
     ),
+    # Sessions stand in a database in memory.
+    (
+        "jupyter_server/services/sessions/sessionmanager.py",
+        {"cursor", "get_session", "save_session", "list_sessions", "start_kernel_for_session"},
+    ),
+    # Starting and restarting a kernel writes its connection file, looks for its specification and
+    # forks; the server does so for browsers as well.
+    ("jupyter_server/services/kernels/kernelmanager.py", {"_async_start_kernel"}),
+    ("jupyter_client/manager.py", {"_async_start_kernel", "_async_restart_kernel"}),
+    ("jupyter_client/manager.py", {"_async_shutdown_kernel", "kernel_spec"}),
+    ("jupyter_client/connect.py", {"load_connection_file", "get_connection_info"}),
     # Formatting a traceback for the log of a developer reads the lines of source it shows.
     ("structlog/dev.py", {"__call__"}),
     # Creating a TLS context reads the certificates once for each client.

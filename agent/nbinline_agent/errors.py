@@ -26,6 +26,11 @@
     ├── EditConflict            told to the model, never to a person
     │   ├── SourceChanged          somebody edited the cell meanwhile
     │   └── CellGone               the cell was deleted meanwhile
+    ├── KernelError             the notebook's kernel
+    │   ├── NoKernel               no kernel runs for the notebook
+    │   ├── KernelBusy             it is busy and cannot be looked into, or its turn did not come
+    │   ├── KernelDied             it died, or was restarted, meanwhile
+    │   └── KernelRefused          what was asked of it cannot be done there
     ├── RoomLost                the shared document went away under us
     ├── JournalUnavailable      the record of runs cannot be read or written
     └── ProviderError           the model's service
@@ -252,6 +257,47 @@ class CellGone(EditConflict):
 
     code = "cell-gone"
     default_message = "The cell was deleted while the answer was being written."
+
+
+class KernelError(NbinlineError):
+    """The notebook's kernel could not be used."""
+
+    code = "kernel-error"
+    http_status = 502
+    default_message = "The notebook's kernel could not be used. Restart it and try again."
+
+
+class NoKernel(KernelError):
+    """No kernel runs for the notebook."""
+
+    code = "no-kernel"
+    http_status = 409
+    default_message = "The notebook has no running kernel. Start one, then run the prompt again."
+
+
+class KernelBusy(KernelError):
+    """The kernel is busy, and cannot be looked into meanwhile."""
+
+    code = "kernel-busy"
+    retryable = True
+    http_status = 409
+    default_message = "The kernel is busy. Wait until its cells have run, or interrupt it."
+
+
+class KernelDied(KernelError):
+    """The kernel died, or was restarted, meanwhile; all its variables are gone."""
+
+    code = "kernel-died"
+    retryable = True
+    default_message = "The kernel died or was restarted. Everything it knew is gone."
+
+
+class KernelRefused(KernelError):
+    """What was asked of the kernel cannot be done there."""
+
+    code = "kernel-refused"
+    http_status = 409
+    default_message = "The kernel cannot do this."
 
 
 class RoomLost(NbinlineError):

@@ -1,0 +1,57 @@
+"""A real kernel of a real server, and what stands in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from nbinline_agent.ids import NotebookPath
+from nbinline_rtc.kernels import KernelsOfServer, NotebookKernel
+
+PATH = NotebookPath("a.ipynb")
+Kernel = Callable[..., AbstractAsyncContextManager[NotebookKernel]]
+
+
+class Outputs(list[Mapping[str, Any]]):
+    """Gathers output messages."""
+
+    def __call__(self, message: Mapping[str, Any]) -> None:
+        self.append(message)
+
+    def text(self, name: str = "stdout") -> str:
+        """What was printed."""
+        return "".join(
+            each["content"].get("text", "")
+            for each in self
+            if each["type"] == "stream" and each["content"].get("name") == name
+        )
+
+
+def kernel_of(serverapp: Any) -> Kernel:
+    """Makes kernels of a server's notebooks, and shuts all of them down afterwards."""
+
+    @contextlib.asynccontextmanager
+    async def running(
+        name: str = "python3", *, start: bool = True
+    ) -> AsyncIterator[NotebookKernel]:
+        try:
+            async with KernelsOfServer(serverapp) as kernels:
+                kernel = kernels.of(PATH)
+                if start:
+                    await kernel.start(name)
+                yield kernel
+        finally:
+            for session in await serverapp.session_manager.list_sessions():
+                await serverapp.session_manager.delete_session(session["id"])
+
+    return running
+
+
+async def run(kernel: NotebookKernel, code: str, **options: Any) -> Outputs:
+    """Run code as a person's cell would; it must succeed."""
+    outputs = Outputs()
+    execution = await kernel.execute(code, on_output=outputs, deadline=60, **options)
+    assert execution.status == "ok", (execution, list(outputs))
+    return outputs
