@@ -21,6 +21,9 @@
     │   ├── UnknownRun             no such run, or not one the asker may see
     │   ├── NotAllowed             the asker has no right to do this
     │   ├── DocumentSuspect        the shared document looks emptied or doubled
+    │   ├── UnknownApproval        the run asks for no such approval
+    │   ├── ApprovalAnswered       somebody answered before, or the time was over
+    │   ├── NotYours               only the person who asked, or the server's owner, may answer
     │   ├── ContextTooLarge        the fixed part of the request is over the budget
     │   └── TooManyRuns            the queue of this notebook or server is full
     ├── EditConflict            told to the model, never to a person
@@ -31,6 +34,8 @@
     │   ├── KernelBusy             it is busy and cannot be looked into, or its turn did not come
     │   ├── KernelDied             it died, or was restarted, meanwhile
     │   └── KernelRefused          what was asked of it cannot be done there
+    ├── NoProgress              the model repeats itself, or never comes to an answer
+    ├── RunLimit                a limit of one run was reached
     ├── RoomLost                the shared document went away under us
     ├── JournalUnavailable      the record of runs cannot be read or written
     └── ProviderError           the model's service
@@ -221,6 +226,30 @@ class DocumentSuspect(RequestError):
     )
 
 
+class UnknownApproval(RequestError):
+    """The run asks for no approval of that id."""
+
+    code = "unknown-approval"
+    http_status = 404
+    default_message = "There is no such request for approval. The run may have ended."
+
+
+class ApprovalAnswered(RequestError):
+    """The approval was answered before, or its time was over."""
+
+    code = "approval-answered"
+    http_status = 409
+    default_message = "This request was answered already, or its time was over."
+
+
+class NotYours(RequestError):
+    """Only the person who asked, or the owner of the server, may answer an approval."""
+
+    code = "not-yours"
+    http_status = 403
+    default_message = "Only the person who asked the question may answer this."
+
+
 class ContextTooLarge(RequestError):
     """The part of the request that cannot be left out is over the budget."""
 
@@ -298,6 +327,25 @@ class KernelRefused(KernelError):
     code = "kernel-refused"
     http_status = 409
     default_message = "The kernel cannot do this."
+
+
+class NoProgress(NbinlineError):
+    """The model repeats the same call with the same result, or never comes to an answer."""
+
+    code = "no-progress"
+    http_status = 409
+    default_message = (
+        "The model kept repeating the same step without getting further. Ask in smaller steps, "
+        "or choose another model."
+    )
+
+
+class RunLimit(NbinlineError):
+    """A limit of one run was reached; what came stays."""
+
+    code = "run-limit"
+    http_status = 409
+    default_message = "This run reached a limit of the server. Continue it to get the rest."
 
 
 class RoomLost(NbinlineError):

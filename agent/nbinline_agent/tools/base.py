@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from nbinline_agent.context.choices import Policy
 from nbinline_agent.document.edits import Editor
@@ -22,10 +22,20 @@ from .schema import compact
 
 
 class ToolError(NbinlineError):
-    """A call did not do what it should; the model is told and may try again otherwise."""
+    """A call did not do what it should; the model is told and may try again otherwise.
+
+    A detail ``reason`` says in a word what kind of trouble it is, for example ``bad-arguments``.
+    """
 
     code = "tool-failed"
+    http_status = 409
     default_message = "The tool could not do this."
+
+
+class Arguments(BaseModel):
+    """Base of all tools' arguments: what is not declared is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True)
