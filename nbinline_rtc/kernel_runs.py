@@ -156,6 +156,8 @@ class _Run:
         """Cancelled: interrupt it if it runs, else see to it that it never does."""
         if request.begun and not _replied(request):
             await self._interrupt()
+            # What it still says, and its traceback, belong to it.
+            await request.until(lambda: request.idle, LAST_INTERRUPT)
         elif not request.begun:
             await self._abandon(request)
 
