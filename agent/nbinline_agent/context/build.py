@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from nbinline_agent.document.notebook import Cell, Snapshot
 from nbinline_agent.errors import BadRequest, ContextTooLarge
 from nbinline_agent.ids import CellId, FileId
-from nbinline_agent.messages import JsonValue, Message, ModelRequest, ToolSpec
+from nbinline_agent.messages import JsonValue, Message, ModelRequest, ToolRound, ToolSpec
 from nbinline_agent.render.outputs import in_full, summarise
 
 from . import instructions, landmarks
@@ -20,6 +20,9 @@ from .landmarks import Landmark, Sent
 from .layout import Layout, Pricer, token, with_outputs
 from .policy import Candidate, Selection, read, select
 from .report import ContextReport, Ineligible, SideCounts, Truncation
+
+IMAGE_CHARACTERS = 4_800
+"""What an image counts in the budget: about 1,600 tokens at the size that models look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ def build(
     file_id: FileId,
     policy: Policy | None = None,
     tools: tuple[ToolSpec, ...] = (),
+    disabled: Mapping[str, str] | None = None,
+    rounds: tuple[ToolRound, ...] = (),
     question_text: str | None = None,
     continuing: str | None = None,
 ) -> Built:
@@ -63,6 +68,8 @@ def build(
         file_id: The notebook's stable id.
         policy: What the course keeps from models.
         tools: Functions the model may call.
+        disabled: Functions it may not call although they were wished for, with the reason.
+        rounds: The run's tool traffic so far; it cannot be left out, older context can.
         question_text: The question with its references replaced; None takes the cell's source.
         continuing: A partial answer to go on from.
 
@@ -82,6 +89,8 @@ def build(
         tools,
         snapshot.cells[target].source if question_text is None else question_text,
         continuing,
+        disabled or {},
+        rounds,
     ).build(secret, file_id)
 
 
@@ -107,6 +116,8 @@ class _Builder:
         tools: tuple[ToolSpec, ...],
         question: str,
         continuing: str | None,
+        disabled: Mapping[str, str],
+        rounds: tuple[ToolRound, ...],
     ) -> None:
         self.cells = cells
         self.target = target
@@ -115,6 +126,8 @@ class _Builder:
         self.tools = tools
         self.question = question
         self.continuing = continuing or ""
+        self.disabled = disabled
+        self.rounds = rounds
         self.brief = limits.room < instructions.BRIEF_BELOW
         self.reading = read(cells, target, policy)
         self.layout = Layout(cells, self.reading, target, asker)
@@ -208,6 +221,7 @@ class _Builder:
             effort=self.choices.effort,
             max_output_tokens=self.choices.max_output_tokens,
             tools=self.tools,
+            rounds=self.rounds,
         )
 
     def _outputs_of(self, index: int) -> str:
@@ -294,7 +308,8 @@ class _Builder:
             fixed=self.limits.shown(fixed_size),
             truncations=self._truncations(taken, fixed),
             tools_offered=[tool.name for tool in self.tools],
-            tools_disabled=[],
+            tools_disabled=list(self.disabled),
+            tool_problems=dict(self.disabled),
             variables=[],
             landmarks=listed,
             request_sha256=_hash(_whole_json(request, content)),
@@ -327,10 +342,12 @@ class _Builder:
         tools = shown(self.limits.size(_dump([_tool(tool) for tool in self.tools])))
         question = shown(self.limits.size(self.question))
         style = shown(self.limits.size(self.choices.style_text or ""))
+        traffic = shown(measure_rounds(self.rounds, self.limits))
         largest = max(
             (question, "the question"),
             (tools, "the declared tools"),
             (style, "the style's wording"),
+            (traffic, "what the tools gave"),
         )
         return ContextTooLarge(
             f"The question with its instructions takes {shown(size):,} {self.limits.unit}, but "
@@ -351,7 +368,15 @@ def request_sha256(request: ModelRequest) -> str:
 
 def measure(request: ModelRequest, limits: Limits) -> int:
     """What the request takes of the budget, as ``Limits.size`` counts."""
-    return _length(content_json(request), limits)
+    content = _length(content_json(replace(request, rounds=())), limits)
+    return content + measure_rounds(request.rounds, limits)
+
+
+def measure_rounds(rounds: Sequence[ToolRound], limits: Limits) -> int:
+    """What the tool traffic takes of the budget, as ``Limits.size`` counts."""
+    images = sum(len(answer.images) for each in rounds for answer in each.answers)
+    said = _length(_dump([_round(each) for each in rounds]), limits) if rounds else 0
+    return said + images * IMAGE_CHARACTERS
 
 
 def content_json(request: ModelRequest) -> str:
@@ -375,12 +400,24 @@ def _length(text: str, limits: Limits) -> int:
 
 
 def _content(request: ModelRequest) -> dict[str, JsonValue]:
-    return {
+    content: dict[str, JsonValue] = {
         "system": list(request.system),
         "messages": [
             {"role": message.role, "content": message.text} for message in request.messages
         ],
         "tools": [_tool(tool) for tool in request.tools],
+    }
+    return content | (
+        {"rounds": [_round(each) for each in request.rounds]} if request.rounds else {}
+    )
+
+
+def _round(finished: ToolRound) -> JsonValue:
+    return {
+        "text": finished.text,
+        "calls": [[call.name, call.arguments] for call in finished.calls],
+        "answers": [answer.text for answer in finished.answers],
+        "carried": [dict(item) for item in finished.carried],
     }
 
 

@@ -73,7 +73,8 @@ class ContextReport:
         fixed: What cannot be left out takes.
         truncations: What was cut.
         tools_offered: Names of functions the model may call.
-        tools_disabled: Names whose declaring cell has its Tools box off.
+        tools_disabled: Names that were declared or switched on and may not be called.
+        tool_problems: Why, by name: ``tools-box-off``, ``off``, ``no-kernel``, ``unknown``, ….
         variables: Names of live values that went along.
         landmarks: What the question may point at, as sent.
         request_sha256: Hash of the canonical JSON of the request.
@@ -101,6 +102,7 @@ class ContextReport:
     truncations: Sequence[Truncation]
     tools_offered: Sequence[str]
     tools_disabled: Sequence[str]
+    tool_problems: Mapping[str, str]
     variables: Sequence[str]
     landmarks: Mapping[str, Mapping[str, str | int]]
     request_sha256: str
