@@ -9,8 +9,9 @@ import pytest
 
 from nbinline_agent.context import instructions
 from nbinline_agent.context.budget import Limits
-from nbinline_agent.context.build import Built, build, measure, request_json, request_sha256
+from nbinline_agent.context.build import Built, build
 from nbinline_agent.context.choices import Choices, Mode, Outputs
+from nbinline_agent.context.serialising import measure, request_json, request_sha256
 from nbinline_agent.document.notebook import Cell, Snapshot
 from nbinline_agent.errors import BadRequest, ContextTooLarge
 from nbinline_agent.ids import CellId, FileId

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbinline_agent.context.budget import Limits
-from nbinline_agent.context.build import Built, build, content_json
+from nbinline_agent.context.build import Built, build
 from nbinline_agent.context.choices import Choices, Mode, Outputs
+from nbinline_agent.context.serialising import content_json
 from nbinline_agent.document.notebook import Cell, Snapshot
 from nbinline_agent.errors import ContextTooLarge
 from nbinline_agent.ids import CellId, FileId

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nbinline_agent.document.notebook import Cell, Snapshot
 from nbinline_agent.errors import BadRequest, ContextTooLarge
 from nbinline_agent.ids import CellId, FileId
-from nbinline_agent.messages import JsonValue, Message, ModelRequest, ToolRound, ToolSpec
+from nbinline_agent.messages import Image, Message, ModelRequest, ToolRound, ToolSpec
 from nbinline_agent.render.outputs import in_full, summarise
 
 from . import instructions, landmarks
+from .attachments import AttachedImage, attached
 from .budget import Fitted, Limits, fit
 from .choices import Choices, Outputs, Policy
+from .inputs import cell_hash, digest
 from .landmarks import Landmark, Sent
 from .layout import Layout, Pricer, token, with_outputs
 from .policy import Candidate, Selection, read, select
 from .report import ContextReport, Ineligible, SideCounts, Truncation
-
-IMAGE_CHARACTERS = 4_800
-"""What an image counts in the budget: about 1,600 tokens at the size that models look at."""
+from .serialising import (
+    IMAGE_CHARACTERS,
+    content_json,
+    measure,
+    measure_rounds,
+    request_sha256,
+    tools_json,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Built:
     Attributes:
         request: The first model request.
         report: What it holds.
-        inputs: Hash of each cell the request was built from, question included.
+        inputs: Hash of each cell the request was built from, question included; see ``inputs.py``.
     """
 
     request: ModelRequest
@@ -54,6 +59,7 @@ def build(
     disabled: Mapping[str, str] | None = None,
     rounds: tuple[ToolRound, ...] = (),
     question_text: str | None = None,
+    images: tuple[Image, ...] = (),
     continuing: str | None = None,
 ) -> Built:
     """Choose what goes along with a question and lay it out. The same input gives the same bytes.
@@ -71,6 +77,7 @@ def build(
         disabled: Functions it may not call although they were wished for, with the reason.
         rounds: The run's tool traffic so far; it cannot be left out, older context can.
         question_text: The question with its references replaced; None takes the cell's source.
+        images: Pictures of live values; the question's own attachments are added.
         continuing: A partial answer to go on from.
 
     Raises:
@@ -79,19 +86,38 @@ def build(
         ContextTooLarge: What cannot be left out is over the budget.
     """
     target = snapshot.index(question_id)
-    return _Builder(
-        snapshot.cells,
-        target,
-        asker,
-        choices,
-        limits,
-        policy or Policy(),
-        tools,
-        snapshot.cells[target].source if question_text is None else question_text,
-        continuing,
-        disabled or {},
-        rounds,
-    ).build(secret, file_id)
+    cell = snapshot.cells[target]
+    pictures = attached(cell, choices.images)
+    text = cell.source if question_text is None else question_text
+    given = _Given(
+        asker=asker,
+        choices=choices,
+        limits=limits,
+        tools=tools,
+        disabled=disabled or {},
+        rounds=rounds,
+        question=f"{text}\n\n{pictures.note}" if pictures.note else text,
+        images=(*pictures.images, *images),
+        told=pictures.told,
+        continuing=continuing or "",
+    )
+    return _Builder(snapshot.cells, target, policy or Policy(), given).build(secret, file_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is asked with; see ``build``."""
+
+    asker: str
+    choices: Choices
+    limits: Limits
+    tools: tuple[ToolSpec, ...]
+    disabled: Mapping[str, str]
+    rounds: tuple[ToolRound, ...]
+    question: str
+    images: tuple[Image, ...]
+    told: tuple[AttachedImage, ...]
+    continuing: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,38 +125,21 @@ class _Fixed:
     """What cannot be left out, in the request's order."""
 
     system: tuple[str, ...]
-    question: str
+    question: Message
     tail: tuple[Message, ...]
     answer_sent: int
 
 
 class _Builder:
-    def __init__(
-        self,
-        cells: Sequence[Cell],
-        target: int,
-        asker: str,
-        choices: Choices,
-        limits: Limits,
-        policy: Policy,
-        tools: tuple[ToolSpec, ...],
-        question: str,
-        continuing: str | None,
-        disabled: Mapping[str, str],
-        rounds: tuple[ToolRound, ...],
-    ) -> None:
+    def __init__(self, cells: Sequence[Cell], target: int, policy: Policy, given: _Given) -> None:
         self.cells = cells
         self.target = target
-        self.choices = choices
-        self.limits = limits
-        self.tools = tools
-        self.question = question
-        self.continuing = continuing or ""
-        self.disabled = disabled
-        self.rounds = rounds
-        self.brief = limits.room < instructions.BRIEF_BELOW
+        self.given = given
+        self.choices = given.choices
+        self.limits = given.limits
+        self.brief = given.limits.room < instructions.BRIEF_BELOW
         self.reading = read(cells, target, policy)
-        self.layout = Layout(cells, self.reading, target, asker)
+        self.layout = Layout(cells, self.reading, target, given.asker)
         self.found: list[Landmark] = (
             [] if self.brief else landmarks.find(cells, self.reading.roles, target)
         )
@@ -171,11 +180,12 @@ class _Builder:
         told = instructions.BRIEF if self.brief else instructions.FULL
         system = tuple(part for part in (told, style) if part)
         tail, sent = self._tail()
-        return _Fixed(system, self.question, tail, sent)
+        asked = Message("user", self.given.question, images=self.given.images)
+        return _Fixed(system, asked, tail, sent)
 
     def _tail(self) -> tuple[tuple[Message, ...], int]:
         """The partial answer as the assistant's turn; of a long one only the ending."""
-        answer = self.continuing
+        answer = self.given.continuing
         if not answer:
             return (), 0
         length = min(len(answer), self.limits.room // 4)
@@ -211,17 +221,17 @@ class _Builder:
                 messages.append(Message("assistant", self.reading.sources[answer]))
         if messages:
             messages[-1] = replace(messages[-1], cache=True)
-        parts = [f"{instructions.QUESTION_INTRO}\n{fixed.question}"]
+        parts = [f"{instructions.QUESTION_INTRO}\n{fixed.question.text}"]
         if listed:
             parts.insert(0, f"{instructions.LANDMARKS_INTRO}\n{landmarks.serialise(listed)}")
         return ModelRequest(
             model=self.choices.model,
             system=(*fixed.system, *source),
-            messages=(*messages, Message("user", "\n\n".join(parts)), *fixed.tail),
+            messages=(*messages, replace(fixed.question, text="\n\n".join(parts)), *fixed.tail),
             effort=self.choices.effort,
             max_output_tokens=self.choices.max_output_tokens,
-            tools=self.tools,
-            rounds=self.rounds,
+            tools=self.given.tools,
+            rounds=self.given.rounds,
         )
 
     def _outputs_of(self, index: int) -> str:
@@ -234,7 +244,7 @@ class _Builder:
         )
 
     def _marked(self, taken: Sequence[Fitted]) -> list[str]:
-        texts: list[str] = [self.question, self.continuing]
+        texts: list[str] = [self.given.question, self.given.continuing]
         for fitted in taken:
             texts += (self.reading.sources[fitted.candidate.place], fitted.outputs)
             if fitted.candidate.question is not None:
@@ -258,9 +268,10 @@ class _Builder:
     def _inputs(self, taken: Sequence[Fitted]) -> dict[CellId, str]:
         """Hash of every cell that has a part in the request, in notebook order."""
         places = sorted({self.target, *(i for f in taken for i in _places(f.candidate))})
-        outputs = {fitted.candidate.place: fitted.outputs for fitted in taken}
+        shown = {fitted.candidate.place for fitted in taken if fitted.outputs}
         return {
-            self.cells[i].id: _short_hash(self.cells[i].source, outputs.get(i, "")) for i in places
+            (cell := self.cells[i]).id: cell_hash(cell.source, cell.outputs if i in shown else None)
+            for i in places
         }
 
     def _report(
@@ -303,17 +314,18 @@ class _Builder:
             below=_counts(whole, partial, omitted, lambda i: i > self.target),
             unit=self.limits.unit,
             counter=self.limits.counter,
-            used=self.limits.shown(_length(content, self.limits)),
+            used=self.limits.shown(measure(request, self.limits, content)),
             allowed=self.limits.allowed,
             fixed=self.limits.shown(fixed_size),
             truncations=self._truncations(taken, fixed),
-            tools_offered=[tool.name for tool in self.tools],
-            tools_disabled=list(self.disabled),
-            tool_problems=dict(self.disabled),
+            tools_offered=[tool.name for tool in self.given.tools],
+            tools_disabled=list(self.given.disabled),
+            tool_problems=dict(self.given.disabled),
             variables=[],
+            images=self.given.told,
             landmarks=listed,
-            request_sha256=_hash(_whole_json(request, content)),
-            inputs_sha256=_hash(json.dumps(inputs, separators=(",", ":"))),
+            request_sha256=request_sha256(request, content),
+            inputs_sha256=digest(inputs),
         )
 
     def _truncations(self, taken: Sequence[Fitted], fixed: _Fixed) -> list[Truncation]:
@@ -328,8 +340,8 @@ class _Builder:
                 cut.append(Truncation(cell_id, "source", kept, sent, length))
             if fitted.outputs_cut:
                 cut.append(Truncation(cell_id, "outputs", "none", 0, None))
-        if fixed.answer_sent < len(self.continuing):
-            whole = len(self.continuing)
+        if fixed.answer_sent < len(self.given.continuing):
+            whole = len(self.given.continuing)
             question = self.cells[self.target].id
             cut.append(Truncation(question, "answer", "ending", fixed.answer_sent, whole))
         return cut
@@ -339,106 +351,23 @@ class _Builder:
 
     def _too_large(self, size: int) -> ContextTooLarge:
         shown = self.limits.shown
-        tools = shown(self.limits.size(_dump([_tool(tool) for tool in self.tools])))
-        question = shown(self.limits.size(self.question))
+        tools = shown(self.limits.size(tools_json(self.given.tools)))
+        question = shown(self.limits.size(self.given.question))
         style = shown(self.limits.size(self.choices.style_text or ""))
-        traffic = shown(measure_rounds(self.rounds, self.limits))
+        traffic = shown(measure_rounds(self.given.rounds, self.limits))
+        pictures = shown(len(self.given.images) * IMAGE_CHARACTERS)
         largest = max(
             (question, "the question"),
             (tools, "the declared tools"),
             (style, "the style's wording"),
             (traffic, "what the tools gave"),
+            (pictures, "its pictures"),
         )
         return ContextTooLarge(
             f"The question with its instructions takes {shown(size):,} {self.limits.unit}, but "
             f"{self.limits.allowed:,} fit. The largest part is {largest[1]} ({largest[0]:,}). "
             "Shorten it, or choose a model with a larger window."
         )
-
-
-def request_json(request: ModelRequest) -> str:
-    """The request as canonical JSON: fixed key order, no spaces."""
-    return _whole_json(request, content_json(request))
-
-
-def request_sha256(request: ModelRequest) -> str:
-    """Hash of the canonical JSON of the request, in hexadecimal."""
-    return _hash(request_json(request))
-
-
-def measure(request: ModelRequest, limits: Limits) -> int:
-    """What the request takes of the budget, as ``Limits.size`` counts."""
-    content = _length(content_json(replace(request, rounds=())), limits)
-    return content + measure_rounds(request.rounds, limits)
-
-
-def measure_rounds(rounds: Sequence[ToolRound], limits: Limits) -> int:
-    """What the tool traffic takes of the budget, as ``Limits.size`` counts."""
-    images = sum(len(answer.images) for each in rounds for answer in each.answers)
-    said = _length(_dump([_round(each) for each in rounds]), limits) if rounds else 0
-    return said + images * IMAGE_CHARACTERS
-
-
-def content_json(request: ModelRequest) -> str:
-    """What the budget counts: system, messages and tools as JSON without spaces."""
-    return _dump(_content(request))
-
-
-def _whole_json(request: ModelRequest, content: str) -> str:
-    head: dict[str, JsonValue] = {
-        "model": request.model,
-        "effort": request.effort,
-        "max_output_tokens": request.max_output_tokens,
-    }
-    return f"{_dump(head)[:-1]},{content[1:]}"
-
-
-def _length(text: str, limits: Limits) -> int:
-    if limits.unit == "characters" or text.isascii():
-        return len(text)
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _content(request: ModelRequest) -> dict[str, JsonValue]:
-    content: dict[str, JsonValue] = {
-        "system": list(request.system),
-        "messages": [
-            {"role": message.role, "content": message.text} for message in request.messages
-        ],
-        "tools": [_tool(tool) for tool in request.tools],
-    }
-    return content | (
-        {"rounds": [_round(each) for each in request.rounds]} if request.rounds else {}
-    )
-
-
-def _round(finished: ToolRound) -> JsonValue:
-    return {
-        "text": finished.text,
-        "calls": [[call.name, call.arguments] for call in finished.calls],
-        "answers": [answer.text for answer in finished.answers],
-        "carried": [dict(item) for item in finished.carried],
-    }
-
-
-def _tool(tool: ToolSpec) -> JsonValue:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-    }
-
-
-def _dump(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _short_hash(source: str, outputs: str) -> str:
-    return _hash(f"{source}\0{outputs}" if outputs else source)[:16]
 
 
 def _places(candidate: Candidate) -> tuple[int, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from nbinline_agent.render.images import ImageLimits
+
 
 class Mode(StrEnum):
     """Which cells may go along with a question, as ``contextMode`` in the notebook's metadata."""
@@ -38,6 +40,7 @@ class Choices:
         outputs: How much of the outputs goes along.
         effort: Reasoning effort, or None for the model's default.
         max_output_tokens: Upper bound of the answer in tokens, or None for the model's.
+        images: What pictures the model takes; None if it takes none.
     """
 
     model: str
@@ -47,6 +50,7 @@ class Choices:
     outputs: Outputs = Outputs.SUMMARIES
     effort: str | None = None
     max_output_tokens: int | None = None
+    images: ImageLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from nbinline_agent.ids import CellId
 from nbinline_agent.messages import JsonValue
 
+from .attachments import AttachedImage
+
 LISTED = 200
 """Cells a list of the short form names at most."""
 
@@ -76,6 +78,7 @@ class ContextReport:
         tools_disabled: Names that were declared or switched on and may not be called.
         tool_problems: Why, by name: ``tools-box-off``, ``off``, ``no-kernel``, ``unknown``, ….
         variables: Names of live values that went along.
+        images: What became of the question's pictures.
         landmarks: What the question may point at, as sent.
         request_sha256: Hash of the canonical JSON of the request.
         inputs_sha256: Hash over everything that the answer is built from.
@@ -104,6 +107,7 @@ class ContextReport:
     tools_disabled: Sequence[str]
     tool_problems: Mapping[str, str]
     variables: Sequence[str]
+    images: Sequence[AttachedImage]
     landmarks: Mapping[str, Mapping[str, str | int]]
     request_sha256: str
     inputs_sha256: str
@@ -111,7 +115,7 @@ class ContextReport:
     @property
     def trimmed(self) -> bool:
         """Whether something that could have gone along did not fit."""
-        return bool(self.omitted or self.truncations)
+        return bool(self.omitted or self.truncations or any(each.problem for each in self.images))
 
     def to_json(self) -> dict[str, JsonValue]:
         """Everything, as JSON values."""
