@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from enum import Enum, auto
 
 HIDDEN = "[left out: hidden by the course]"
 _BEGIN = re.compile(r"\bBEGIN (SOLUTION|HIDDEN TESTS|MARK SCHEME)\b")
@@ -16,22 +18,56 @@ def hide_solutions(source: str) -> tuple[str, bool]:
     if "BEGIN " not in source:
         return source, False
     kept: list[str] = []
-    waiting_for = ""
     hidden = False
-    for line in source.splitlines(keepends=True):
+    for line, part in _parts(source):
+        if part is _Part.BEGIN:
+            hidden = True
+            indent = line[: len(line) - len(line.lstrip())]
+            kept.append(f"{indent}{HIDDEN}\n")
+        elif part is _Part.SHOWN:
+            kept.append(line)
+    return "".join(kept), hidden
+
+
+def hide_in_place(text: str) -> str:
+    """The same for a file: every line keeps its number, since what is hidden leaves lines empty."""
+    if "BEGIN " not in text:
+        return text
+    kept: list[str] = []
+    for line, part in _parts(text):
+        end = line[len(line.rstrip("\r\n")) :]
+        kept.append(
+            line if part is _Part.SHOWN else f"{HIDDEN}{end}" if part is _Part.BEGIN else end
+        )
+    return "".join(kept)
+
+
+def hidden_lines(text: str) -> list[str]:
+    """What is taken out, marks included."""
+    if "BEGIN " not in text:
+        return []
+    return [line for line, part in _parts(text) if part is not _Part.SHOWN]
+
+
+class _Part(Enum):
+    SHOWN = auto()
+    BEGIN = auto()
+    HIDDEN = auto()
+
+
+def _parts(text: str) -> Iterator[tuple[str, _Part]]:
+    """Every line, and whether it is hidden or begins what is."""
+    waiting_for = ""
+    for line in text.splitlines(keepends=True):
         if waiting_for:
+            yield line, _Part.HIDDEN
             if waiting_for in line:
                 waiting_for = ""
-            continue
-        begin = _BEGIN.search(line)
-        if begin is None:
-            kept.append(line)
-            continue
-        hidden = True
-        waiting_for = f"END {begin[1]}"
-        indent = line[: len(line) - len(line.lstrip())]
-        kept.append(f"{indent}{HIDDEN}\n")
-    return "".join(kept), hidden
+        elif begin := _BEGIN.search(line):
+            yield line, _Part.BEGIN
+            waiting_for = f"END {begin[1]}"
+        else:
+            yield line, _Part.SHOWN
 
 
 def nothing_left(source: str) -> bool:
