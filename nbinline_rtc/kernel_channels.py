@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ from anyio.abc import TaskGroup
 from jupyter_client.session import Session
 from jupyter_server.utils import ensure_async
 
+from nbinline_agent.document.background import background
 from nbinline_agent.errors import KernelDied, KernelError
 from nbinline_agent.kernel import OnOutput
 
@@ -41,6 +43,7 @@ class Request:
         msg_id: Its id; outputs name it as their parent.
         kind: Its message type.
         begun: Whether the kernel works on it, or has.
+        echoed: Whether anything about it came on the output channel.
         idle: Whether the kernel is done with it and has sent all of its output.
         reply: What it answered, if it did.
         lost: Whether the kernel went away.
@@ -51,6 +54,7 @@ class Request:
         self.msg_id = msg_id
         self.kind = kind
         self.begun = False
+        self.echoed = False
         self.idle = False
         self.lost = False
         self.reply: Mapping[str, Any] | None = None
@@ -62,6 +66,7 @@ class Request:
     def take(self, kind: str, content: Mapping[str, Any], refused: int = 0) -> None:
         """Note a message of the output channel."""
         self._heard = time.monotonic()
+        self.echoed = True
         if kind == "status":
             self._take_status(content.get("execution_state"))
         elif self._on_output is not None and kind != "execute_input":
@@ -128,6 +133,7 @@ class KernelChannels:
         self._requests: dict[str, Request] = {}
         self._running = "before" if manager.execution_state == "busy" else ""
         self._rested = anyio.Event()
+        self._heard = anyio.Event()
         self._tasks: TaskGroup
 
     @property
@@ -199,14 +205,13 @@ class KernelChannels:
     async def _serve(self, ready: Callable[[], None]) -> None:
         self._client.start_channels(shell=True, iopub=True, stdin=False, hb=False, control=True)
         try:
-            async with anyio.create_task_group() as tasks:
+            async with background(
+                self._read_outputs,
+                partial(self._read_replies, self._client.shell_channel.socket),
+                partial(self._read_replies, self._client.control_channel.socket),
+            ) as tasks:
                 self._tasks = tasks
-                tasks.start_soon(self._read_outputs)
-                tasks.start_soon(self._read_replies, self._client.shell_channel.socket)
-                tasks.start_soon(self._read_replies, self._client.control_channel.socket)
-                tasks.start_soon(self._watch, tasks.cancel_scope)
-                await self._introduce()
-                ready()
+                await self._live(ready)
         finally:
             self.lost.set()
             self._rested.set()
@@ -215,6 +220,14 @@ class KernelChannels:
                 request.pulse()
             self._client.stop_channels()
             self._client.context.destroy(linger=100)
+
+    async def _live(self, ready: Callable[[], None]) -> None:
+        """Get known to the kernel, then watch whether it lives."""
+        with anyio.CancelScope() as scope:
+            self._tasks.start_soon(self._watch, scope)
+            await self._introduce()
+            ready()
+            await anyio.sleep_forever()
 
     async def _introduce(self) -> None:
         """Ask the kernel who it is until its outputs reach us too.
@@ -228,27 +241,14 @@ class KernelChannels:
                     self.request("shell", "kernel_info_request", {}) as behind,
                 ):
                     with anyio.move_on_after(1.0):
-                        await self._either(beside, behind)
-                    reply = beside.reply or behind.reply
+                        while not (_introduced(beside) or _introduced(behind)):
+                            await self._heard.wait()
                     if behind.reply is not None and self._running == "before":
                         self._rest()
-                    if reply is not None and (beside.begun or behind.begun):
-                        self.info = reply
+                    for each in filter(_introduced, (beside, behind)):
+                        self.info = each.reply or {}
                         return
         raise KernelDied
-
-    @staticmethod
-    async def _either(*requests: Request) -> None:
-        async with anyio.create_task_group() as tasks:
-
-            async def answered(request: Request) -> None:
-                await request.until(
-                    lambda: request.reply is not None and request.begun, READY_DEADLINE
-                )
-                tasks.cancel_scope.cancel()
-
-            for request in requests:
-                tasks.start_soon(answered, request)
 
     async def _read_replies(self, socket: Any) -> None:
         session = self._client.session
@@ -260,6 +260,7 @@ class KernelChannels:
                 request.reply = message["content"]
                 request.begun = request.begun or request.kind != "execute_request"
                 request.pulse()
+                self._hear()
 
     async def _read_outputs(self) -> None:
         session, socket = self._client.session, self._client.iopub_channel.socket
@@ -281,6 +282,11 @@ class KernelChannels:
         request = self._requests.get(msg_id)
         if request is not None:
             request.take(kind, content, refused)
+            self._hear()
+
+    def _hear(self) -> None:
+        self._heard.set()
+        self._heard = anyio.Event()
 
     def _note_status(self, msg_id: str, kind: object, state: object) -> None:
         if kind != "execute_request":
@@ -314,27 +320,28 @@ async def open_channels(manager: Any) -> AsyncIterator[KernelChannels]:
     """
     channels = KernelChannels(manager)
     ready = anyio.Event()
-    async with anyio.create_task_group() as tasks:
 
-        async def serve() -> None:
-            try:
-                await channels._serve(ready.set)
-            except (TimeoutError, KernelDied):
-                log.warning("kernel does not answer", kernel=channels.identity)
-            except Exception:
-                log.exception("connection to a kernel failed", kernel=channels.identity)
-            finally:
-                channels.lost.set()
-                ready.set()
-
-        tasks.start_soon(serve)
+    async def serve() -> None:
         try:
-            await ready.wait()
-            if channels.lost.is_set():
-                raise KernelDied("The kernel does not answer. Restart it.")
-            yield channels
+            await channels._serve(ready.set)
+        except (TimeoutError, KernelDied):
+            log.warning("kernel does not answer", kernel=channels.identity)
+        except Exception:
+            log.exception("connection to a kernel failed", kernel=channels.identity)
         finally:
-            tasks.cancel_scope.cancel()
+            channels.lost.set()
+            ready.set()
+
+    async with background(serve):
+        await ready.wait()
+        if channels.lost.is_set():
+            raise KernelDied("The kernel does not answer. Restart it.")
+        yield channels
+
+
+def _introduced(request: Request) -> bool:
+    """Whether a kernel told who it is, and its outputs reach us."""
+    return request.reply is not None and request.echoed
 
 
 def process_of(manager: Any) -> str:

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
+from nbinline_agent.document.background import background
 from nbinline_agent.errors import KernelDied, KernelError, NoKernel
 from nbinline_agent.ids import NotebookPath
 from nbinline_agent.kernel import (
@@ -194,17 +195,17 @@ class _Connection:
     async def serve(self) -> None:
         """Connect, and stay connected until nobody needs it or the kernel is gone."""
         try:
-            async with open_channels(self._manager) as channels, anyio.create_task_group() as tasks:
+            async with open_channels(self._manager) as channels:
                 self._channels = channels
                 self._pulse()
+                with anyio.CancelScope() as scope:
 
-                async def until_lost() -> None:
-                    await channels.lost.wait()
-                    tasks.cancel_scope.cancel()
+                    async def until_lost() -> None:
+                        await channels.lost.wait()
+                        scope.cancel()
 
-                tasks.start_soon(until_lost)
-                await self._unused()
-                tasks.cancel_scope.cancel()
+                    async with background(until_lost):
+                        await self._unused()
         except KernelError as error:
             self._failure = error
         except Exception:

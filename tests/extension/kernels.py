@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 from nbinline_agent.ids import NotebookPath
@@ -55,3 +57,11 @@ async def run(kernel: NotebookKernel, code: str, **options: Any) -> Outputs:
     execution = await kernel.execute(code, on_output=outputs, deadline=60, **options)
     assert execution.status == "ok", (execution, list(outputs))
     return outputs
+
+
+def write_spec(data_dir: Path, name: str, argv: Sequence[str], language: str) -> None:
+    """Tell the server of a kernel."""
+    folder = data_dir / "kernels" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = {"argv": [*argv, "-f", "{connection_file}"], "display_name": name, "language": language}
+    (folder / "kernel.json").write_text(json.dumps(spec))

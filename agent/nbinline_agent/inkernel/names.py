@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .values import _of, _sized, type_name
 
-COLUMNS = 20
+LISTED_COLUMNS = 20
 """Columns of a frame that are listed."""
 
 
@@ -79,10 +79,10 @@ def _measures(value):
         base = next(base for base in (str, bytes, bytearray) if isinstance(value, base))
         return {"length": base.__len__(value)}
     if _of(value, "pandas", "DataFrame"):
-        dtypes = zip(value.columns[:COLUMNS], value.dtypes.iloc[:COLUMNS])
+        dtypes = zip(value.columns[:LISTED_COLUMNS], value.dtypes.iloc[:LISTED_COLUMNS])
         return _frame(value.shape, dtypes)
     if _of(value, "polars", "DataFrame"):
-        return _frame(value.shape, itertools.islice(value.schema.items(), COLUMNS))
+        return _frame(value.shape, itertools.islice(value.schema.items(), LISTED_COLUMNS))
     if _of(value, "numpy", "ndarray"):
         return {"shape": list(value.shape), "dtype": str(value.dtype)}
     if _of(value, "pandas", "Series", "Index") or _of(value, "polars", "Series"):
