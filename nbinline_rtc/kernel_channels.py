@@ -177,7 +177,10 @@ class KernelChannels:
         request.lost = self.lost.is_set()
         self._requests[request.msg_id] = request
         try:
-            getattr(self._client, f"{channel}_channel").send(message)
+            # By the socket itself: Jupyter's own way of sending eats the signal that wakes who
+            # waits for a reply on the same socket.
+            socket = getattr(self._client, f"{channel}_channel").socket
+            socket.send_multipart(self._client.session.serialize(message))
             yield request
         finally:
             self._requests.pop(request.msg_id, None)

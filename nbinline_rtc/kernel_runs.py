@@ -18,6 +18,9 @@ from .kernel_channels import KernelChannels, Request
 INTERRUPTION = 5.0
 """Seconds a kernel may take to react to an interrupt."""
 
+NUDGE_AFTER = 0.3
+"""Seconds after which a kernel that was interrupted is sent something else."""
+
 LAST_INTERRUPT = 2.0
 """Seconds for interrupting what a cancelled run has running."""
 
@@ -148,14 +151,22 @@ class _Run:
             return
         self._timed_out = True
         for _ in range(2):
-            await self._interrupt()
-            if await request.until(lambda: _replied(request), INTERRUPTION):
+            if await self._stop(request, INTERRUPTION):
                 return
+
+    async def _stop(self, request: Request, seconds: float) -> bool:
+        """Interrupt it; whether it ended in time."""
+        await self._interrupt()
+        if await request.until(lambda: _replied(request), NUDGE_AFTER):
+            return True
+        # A kernel whose cell awaits something may notice the signal only with its next message.
+        with self._channels.request("shell", "kernel_info_request", {}):
+            return await request.until(lambda: _replied(request), seconds)
 
     async def _give_up(self, request: Request) -> None:
         """Cancelled: interrupt it if it runs, else see to it that it never does."""
         if request.begun and not _replied(request):
-            await self._interrupt()
+            await self._stop(request, LAST_INTERRUPT)
             # What it still says, and its traceback, belong to it.
             await request.until(lambda: request.idle, LAST_INTERRUPT)
         elif not request.begun:
