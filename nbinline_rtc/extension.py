@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Float, Int, List, Unicode
+from traitlets import Bool, Dict, Float, Int, List, Unicode
 
 from nbinline_agent.errors import NbinlineError
 
@@ -91,6 +91,34 @@ class NbinlineApp(ExtensionApp):
         config=True,
         help="""Take vendor variables (OPENAI_API_KEY …) out of kernels' environment. Default: on
         under JupyterHub, off elsewhere.""",
+    )
+
+    max_tool_steps = Int(
+        8,
+        config=True,
+        help="""Rounds of tool calls of one run where neither the person nor the notebook says (0 to
+        50); then the model is asked to conclude.""",
+    )
+    max_tool_calls = Int(100, config=True, help="Tool calls of one run.")
+    max_run_tokens = Int(
+        2_000_000,
+        config=True,
+        help="Input and output tokens of one run after which it takes no further step; 0: none.",
+    )
+    tool_result_characters = Int(
+        16_000, config=True, help="Characters of one tool's result that go to a model."
+    )
+    tool_approval = Dict(
+        Unicode(),
+        config=True,
+        help="""How calls of tools are let through, by group (notebook, execution, functions,
+        files, code, inspect, saved_notebooks, web, shell): auto; own (at once in one's own notebook
+        on one's own server with nobody else there, else ask); ask; off. Notebooks may be stricter,
+        never laxer. Default: reading and edits of cells auto; files, execution and functions own;
+        web and shell off.""",
+    )
+    approval_seconds = Float(
+        300.0, config=True, help="Seconds a person has to allow a call; then it counts as denied."
     )
 
     def initialize(self, argv: Any = None) -> None:
@@ -194,4 +222,10 @@ class NbinlineApp(ExtensionApp):
             agent_name=self.agent_name,
             agent_color=self.agent_color,
             scrub_kernel_env=self.scrub_kernel_env,
+            max_tool_steps=self.max_tool_steps,
+            max_tool_calls=max(1, self.max_tool_calls),
+            max_run_tokens=max(0, self.max_run_tokens),
+            tool_result_characters=max(1_000, self.tool_result_characters),
+            tool_approval=dict(self.tool_approval),
+            approval_seconds=max(1.0, self.approval_seconds),
         )

@@ -6,13 +6,13 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 
-from nbinline_agent.asking import AnswerBounds, Surroundings
+from nbinline_agent.asking import AnswerBounds, Surroundings, ToolBounds
 from nbinline_agent.context.instructions import STYLES
 from nbinline_agent.desk import PROMPT_LIMIT, DeskLimits
 from nbinline_agent.document.answer import Pacer
@@ -22,18 +22,28 @@ from nbinline_agent.journal import Journal
 from nbinline_agent.messages import JsonValue
 from nbinline_agent.providers.base import Timeouts
 from nbinline_agent.runtime import Runtime
+from nbinline_agent.tools.calling import CallLimits
+from nbinline_agent.tools.cells import cell_tools
+from nbinline_agent.tools.execution import execution_tools
+from nbinline_agent.tools.functions import function_tools
+from nbinline_agent.tools.inspect import inspect_tools
+from nbinline_agent.tools.modes import DEFAULT_MODES, parse_modes
+from nbinline_agent.tools.results import ResultBounds
+from nbinline_agent.tools.toolset import NotebookToolset
 
 from .connections import Addresses, ServerConnections
 from .credentials import CredentialStore
 from .earlier import SavedSettings, saved_settings
 from .event_loop import PacedCollector
 from .kernel_env import scrub_by_default, scrub_kernel_env
+from .kernels import KernelsOfServer
 from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
 from .planning import ServerPlanner
 from .private_files import FileRefused, PrivateFile
 from .rooms import RoomsOfServer
 from .sqlite_journal import open_journal
+from .toolset import server_tools
 
 
 class NotReady(NbinlineError):
@@ -67,6 +77,22 @@ class HostSettings:
     agent_name: str = "AI agent"
     agent_color: str = "#8e24aa"
     scrub_kernel_env: bool | None = None
+    max_tool_steps: int = 8
+    max_tool_calls: int = 100
+    max_run_tokens: int = 2_000_000
+    tool_result_characters: int = 16_000
+    tool_approval: Mapping[str, str] = field(default_factory=dict)
+    approval_seconds: float = 300.0
+
+    @property
+    def tool_bounds(self) -> ToolBounds:
+        """What tools may cost in one run."""
+        results = ResultBounds(self.tool_result_characters)
+        return ToolBounds(
+            CallLimits(calls=self.max_tool_calls, results=results),
+            tokens=self.max_run_tokens,
+            approval_seconds=self.approval_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +171,25 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             pacer=Pacer(),
             user=AgentUser(name=settings.agent_name, color=settings.agent_color),
             bounds=AnswerBounds(settings.answer_characters, settings.answer_seconds),
+            toolset=NotebookToolset(
+                (*cell_tools(), *execution_tools(), *inspect_tools(), *server_tools()),
+                function_tools,
+            ),
+            kernels=await stack.enter_async_context(KernelsOfServer(serverapp)),
+            root=Path(serverapp.root_dir),
+            tools=settings.tool_bounds,
         )
         runtime = await stack.enter_async_context(
             Runtime(
                 rooms,
                 around,
-                ServerPlanner(connections, secret, saved),
+                ServerPlanner(
+                    connections,
+                    secret,
+                    saved,
+                    max_steps=settings.max_tool_steps,
+                    modes=DEFAULT_MODES | parse_modes(settings.tool_approval),
+                ),
                 DeskLimits(idle=settings.idle_seconds),
                 on_end=log_run,
                 while_live=PacedCollector().run,

@@ -18,12 +18,18 @@ from nbinline_agent.errors import (
 )
 from nbinline_agent.ids import FileId
 from nbinline_agent.messages import ConnectionInfo
+from nbinline_agent.providers import catalog
+from nbinline_agent.tools.groups import GROUPS
+from nbinline_agent.tools.modes import DEFAULT_MODES, Modes, stricter_modes
 
 from .connections import ServerConnections
 from .earlier import SavedSettings
 
 MAX_MODEL = 200
 """Characters a model id may have."""
+
+MAX_STEPS = 50
+"""Rounds of tool calls that a notebook may wish for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +40,15 @@ class ServerPlanner:
         connections: What can be reached.
         secret: Key of the delimiters around what the asker did not write.
         saved: The account's own wording of styles, and its choices where a notebook has none.
+        max_steps: Rounds of tool calls where neither the person nor the notebook says.
+        modes: How calls of tools are let through, by group; notebooks may be stricter.
     """
 
     connections: ServerConnections
     secret: bytes
     saved: SavedSettings = field(default_factory=SavedSettings)
+    max_steps: int = 8
+    modes: Modes = field(default_factory=lambda: DEFAULT_MODES)
 
     def plan(self, start: StartRun, notebook: Notebook, file_id: FileId) -> Plan:
         """Choose connection, model, style and limits.
@@ -89,7 +99,21 @@ class ServerPlanner:
             ),
             limits=self.connections.limits(connection, model),
             secret=self.secret,
+            takes_images=catalog.limits(connection, model).images,
+            max_steps=self._steps(wish.max_steps, defaults),
+            tool_groups=_groups(wish.tool_groups, notebook),
+            modes=stricter_modes(
+                self.modes, _object(notebook.nbinline_of_notebook, "toolApproval")
+            ),
+            may_use_kernels=start.may_use_kernels,
+            owner=start.owner,
         )
+
+    def _steps(self, wished: int | None, defaults: Mapping[str, Any]) -> int:
+        chosen = defaults.get("maxToolSteps") if wished is None else wished
+        if not isinstance(chosen, int) or isinstance(chosen, bool):
+            chosen = self.max_steps
+        return min(max(0, chosen), MAX_STEPS)
 
     def _model(
         self,
@@ -113,6 +137,19 @@ class ServerPlanner:
         if not info.free_models and model not in info.models:
             raise UnknownModel(f"{info.label} has no model called {model}. Choose another one.")
         return model
+
+
+def _groups(wished: tuple[str, ...] | None, notebook: Notebook) -> tuple[str, ...]:
+    if wished is not None:
+        return wished
+    listed = notebook.nbinline_of_notebook.get("toolGroups")
+    named = listed if isinstance(listed, list) else []
+    return tuple(dict.fromkeys(each for each in named if isinstance(each, str) and each in GROUPS))
+
+
+def _object(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = fields.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _text(fields: Mapping[str, Any], key: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from nbinline_agent.errors import BadRequest, NbinlineError
 from nbinline_agent.ids import CellId, NotebookPath, RunId
 from nbinline_agent.journal import Author, EventPage, RunRecord
 from nbinline_agent.messages import ConnectionInfo, JsonValue
+from nbinline_agent.tools.groups import GROUPS
 
 MAX_PATH = 4_096
 MAX_ID = 200
@@ -28,7 +29,11 @@ _OVERRIDES: Mapping[str, str] = {
     "reasoningEffort": "effort",
     "contextMode": "context_mode",
 }
-_LATER_OVERRIDES = frozenset({"maxToolSteps", "toolGroups"})
+MAX_STEPS = 50
+"""Rounds of tool calls that a run may be given."""
+
+MAX_GROUPS = 20
+"""Preset groups of tools that one run may name."""
 
 
 def object_of(body: Any) -> Mapping[str, Any]:
@@ -109,23 +114,48 @@ def override(value: Any) -> Override:
     """Decode the choices for one run.
 
     Raises:
-        BadRequest: It is not an object, or a choice is unknown or not a string.
+        BadRequest: It is not an object, or a choice is unknown or of the wrong kind.
     """
     if value is None:
         return Override()
     fields = object_of(value)
-    choices: dict[str, str] = {}
-    acknowledge = False
+    choices: dict[str, Any] = {}
     for key, choice in fields.items():
         if key == "acknowledge":
-            acknowledge = choice is True
+            choices[key] = choice is True
+        elif key == "maxToolSteps":
+            choices["max_steps"] = _steps(choice)
+        elif key == "toolGroups":
+            choices["tool_groups"] = _groups(choice)
         elif key in _OVERRIDES:
             text = text_of(fields, key, MAX_ID, required=False)
             if text is not None:
                 choices[_OVERRIDES[key]] = text
-        elif key not in _LATER_OVERRIDES:
+        else:
             raise BadRequest(f"The override {key!r} is not known.")
-    return Override(acknowledge=acknowledge, **choices)
+    return Override(**choices)
+
+
+def _steps(value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_STEPS:
+        raise BadRequest(
+            f"The override 'maxToolSteps' must be a whole number from 0 to {MAX_STEPS}."
+        )
+    return value
+
+
+def _groups(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list)
+        or len(value) > MAX_GROUPS
+        or not all(isinstance(each, str) and each in GROUPS for each in value)
+    ):
+        raise BadRequest(f"The override 'toolGroups' must be a list of {', '.join(GROUPS)}.")
+    return tuple(dict.fromkeys(value))
 
 
 def run_json(record: RunRecord) -> dict[str, JsonValue]:
@@ -174,10 +204,32 @@ def accepted_json(record: RunRecord) -> dict[str, JsonValue]:
 def events_json(page: EventPage) -> dict[str, JsonValue]:
     """A page of a run's journal."""
     events: list[JsonValue] = [
-        {"seq": event.seq, "at": iso(event.at), "type": event.type, **event.data}
+        {**event.data, "seq": event.seq, "at": iso(event.at), "type": event.type}
         for event in page.events
     ]
     return {"events": events, "last_seq": page.last_seq, "gap": page.gap}
+
+
+def approval_answer(fields: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Decode the answer to an approval: whether it is allowed, and whether from now on.
+
+    Raises:
+        BadRequest: A field is missing or no boolean.
+    """
+    allow, remember = fields.get("allow"), fields.get("remember", False)
+    if not isinstance(allow, bool) or not isinstance(remember, bool):
+        raise BadRequest("The fields 'allow' and 'remember' must be true or false.")
+    return allow, remember
+
+
+def approvals_json(asked: Iterable[Mapping[str, JsonValue]]) -> list[JsonValue]:
+    """What a run asked people, in order; of several records of one question the last counts."""
+    latest: dict[JsonValue, dict[str, JsonValue]] = {}
+    for each in asked:
+        expires = each.get("expires_at")
+        at = iso(float(expires)) if isinstance(expires, int | float) else None
+        latest[each.get("approval_id")] = {**each, "expires_at": at}
+    return [*latest.values()]
 
 
 def error_json(error: NbinlineError) -> dict[str, JsonValue]:

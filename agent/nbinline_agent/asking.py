@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from .context.budget import Limits
-from .context.choices import Choices
+from .context.choices import Choices, Policy
 from .document.answer import Pacer
 from .document.presence import AgentUser
 from .ids import CellId, FileId, NotebookPath, RunId
 from .journal import Author, Journal
+from .kernel import Kernels
 from .messages import ConnectionInfo
 from .providers.base import Provider
+from .tools.approval import Remembered
+from .tools.calling import CallLimits
+from .tools.modes import DEFAULT_MODES, Modes
+from .tools.toolbox import Toolbox
+from .tools.toolset import ToolWish
 
 
 class Connections(Protocol):
@@ -39,6 +46,13 @@ class Connections(Protocol):
         """
 
 
+class Toolset(Protocol):
+    """Chooses the tools of a run."""
+
+    async def offer(self, wish: ToolWish) -> Toolbox:
+        """The tools of a run; what cannot be offered is named with a reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class Override:
     """Choices for one run only; None means: as the cell, the notebook or the server says."""
@@ -49,6 +63,8 @@ class Override:
     effort: str | None = None
     context_mode: str | None = None
     acknowledge: bool = False
+    max_steps: int | None = None
+    tool_groups: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,8 @@ class StartRun:
         override: Choices for this run only.
         continues: The run whose partial answer this one goes on from.
         client_request_id: The same id from the same person means the same run.
+        may_use_kernels: Whether the asker may execute code in this server's kernels.
+        owner: Whether the server is the asker's own.
     """
 
     path: NotebookPath
@@ -74,11 +92,29 @@ class StartRun:
     override: Override = field(default_factory=Override)
     continues: RunId | None = None
     client_request_id: str | None = None
+    may_use_kernels: bool = True
+    owner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a run asks, decided when it was taken on."""
+    """How a run asks, decided when it was taken on.
+
+    Attributes:
+        file_id: The notebook's stable id.
+        connection: Id of the connection.
+        model: The vendor's model id.
+        choices: Mode, style, outputs.
+        limits: How much context may be sent.
+        secret: Key of the marks around what the asker did not write.
+        policy: What is kept from models.
+        takes_images: Whether the model takes images.
+        max_steps: Rounds of tool calls.
+        tool_groups: Preset groups of tools that are switched on.
+        modes: How calls are let through, by group of tools.
+        may_use_kernels: Whether the asker may execute code in kernels.
+        owner: Whether the server is the asker's own.
+    """
 
     file_id: FileId
     connection: str
@@ -86,6 +122,13 @@ class Plan:
     choices: Choices
     limits: Limits
     secret: bytes
+    policy: Policy = field(default_factory=Policy)
+    takes_images: bool = False
+    max_steps: int = 8
+    tool_groups: tuple[str, ...] = ()
+    modes: Modes = field(default_factory=lambda: DEFAULT_MODES)
+    may_use_kernels: bool = True
+    owner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +145,21 @@ class AnswerBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolBounds:
+    """What tools may cost in one run.
+
+    Attributes:
+        calls: Bounds of calls and results.
+        tokens: Input and output of all model calls together; 0 for no limit.
+        approval_seconds: How long a person has to allow a call.
+    """
+
+    calls: CallLimits = field(default_factory=CallLimits)
+    tokens: int = 2_000_000
+    approval_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run borrows from its server.
 
@@ -111,6 +169,11 @@ class Surroundings:
         pacer: Shared coalescing window.
         user: How the agent shows itself.
         bounds: How long an answer may become.
+        toolset: What chooses tools; None where there are none.
+        kernels: The server's kernels; None where there are none.
+        root: The server's root folder.
+        tools: What tools may cost.
+        remembered: What people allowed once and for all.
     """
 
     journal: Journal
@@ -118,3 +181,8 @@ class Surroundings:
     pacer: Pacer
     user: AgentUser
     bounds: AnswerBounds = field(default_factory=AnswerBounds)
+    toolset: Toolset | None = None
+    kernels: Kernels | None = None
+    root: Path = Path()
+    tools: ToolBounds = field(default_factory=ToolBounds)
+    remembered: Remembered = field(default_factory=Remembered)

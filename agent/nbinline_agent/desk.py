@@ -14,6 +14,7 @@ from uuid import uuid4
 import anyio
 import structlog
 
+from .answering import SETTLING, execute
 from .asking import Plan, StartRun, Surroundings
 from .document.answer import AnswerCell
 from .document.notebook import Notebook
@@ -34,7 +35,7 @@ from .errors import (
 from .ids import CellId, FileId, NotebookPath, RunId
 from .journal import RunRecord, RunStatus
 from .recovery import settle_marks
-from .run import SETTLING, Run
+from .run import Run
 
 PROMPT_LIMIT = 16_000
 """Characters a question may have."""
@@ -387,7 +388,7 @@ class Desk:
                 await self._changed.wait()
             run = self._queue.popleft()
             try:
-                await run.execute(self)
+                await execute(run, self)
                 await self._keep(run)
             finally:
                 self._forget(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import replace
 from types import TracebackType
@@ -14,15 +14,19 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from .answering import choose_tools
 from .asking import Override, StartRun, Surroundings
 from .context.build import build
 from .desk import Desk, DeskLimits, Planner
 from .document.peer import Rooms
 from .errors import (
+    ApprovalAnswered,
     NbinlineError,
     NothingToContinue,
+    NotYours,
     RunActive,
     TooManyRuns,
+    UnknownApproval,
     UnknownRun,
 )
 from .ids import FileId, NotebookPath, RunId
@@ -30,12 +34,16 @@ from .journal import Author, EventPage, Journal, RunRecord, RunStatus, Unfinishe
 from .messages import JsonValue
 from .recovery import restore
 from .run import Run
+from .tools.approval import ALLOWED, CANCELLED, DENIED
 
 MAX_RUNS = 500
 """Runs that may be alive on one server."""
 
 MAX_REQUESTS = 2_000
 """Request ids that are remembered for idempotent starts."""
+
+ALL_EVENTS = 100_000
+"""More events than a run can have."""
 
 log = structlog.get_logger(__name__)
 
@@ -112,7 +120,9 @@ class Runtime:
         self._tasks.start_soon(self._watch, run)
         return run
 
-    async def continue_run(self, run_id: RunId, author: Author) -> Run:
+    async def continue_run(
+        self, run_id: RunId, author: Author, *, may_use_kernels: bool = True, owner: bool = False
+    ) -> Run:
         """Start a run that goes on from the partial answer of an ended one.
 
         Raises:
@@ -136,6 +146,8 @@ class Runtime:
                 author=author,
                 override=Override(connection=record.connection, model=record.model),
                 continues=run_id,
+                may_use_kernels=may_use_kernels,
+                owner=owner,
             )
         )
 
@@ -163,6 +175,7 @@ class Runtime:
         with desk.using():
             notebook, plan = await desk.read(start)
             snapshot = await notebook.snapshot()
+            box = await choose_tools(self._around, plan, path, snapshot, start.cell_id)
         built = build(
             snapshot,
             start.cell_id,
@@ -171,8 +184,51 @@ class Runtime:
             limits=plan.limits,
             secret=plan.secret,
             file_id=file_id,
+            policy=plan.policy,
+            tools=box.specs,
+            disabled=box.disabled,
         )
         return built.report.to_json()
+
+    async def approve(
+        self,
+        run_id: RunId,
+        approval_id: str,
+        by: Author,
+        *,
+        allow: bool,
+        remember: bool,
+        owner: bool,
+    ) -> None:
+        """Let a call that waits through, or not.
+
+        Args:
+            run_id: The run.
+            approval_id: The question.
+            by: Who answers.
+            allow: Whether the call may be carried out.
+            remember: Whether the same tool needs no further word from the person who asked in
+                this notebook, as long as the server lives.
+            owner: Whether the server is the answering person's own.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NotYours: Somebody else asked the question.
+            UnknownApproval: The run asked no such thing.
+            ApprovalAnswered: It was answered before, or its time was over.
+        """
+        record = await self._record(run_id)
+        if record.author.username != by.username and not owner:
+            raise NotYours
+        held = self._runs.get(run_id)
+        if held is None:
+            asked = {each["approval_id"] for each in await self.approvals(run_id)}
+            raise ApprovalAnswered if approval_id in asked else UnknownApproval
+        run = held[1]
+        approval = run.approvals.find(approval_id)
+        if allow and remember:
+            self._around.remembered.allow(run.plan.file_id, record.author.username, approval.tool)
+        approval.settle(ALLOWED if allow else DENIED, by.username)
 
     # -- look-ups ---------------------------------------------------------------------------
 
@@ -184,6 +240,22 @@ class Runtime:
     def live_count(self) -> int:
         """Runs this server works on."""
         return len(self._runs)
+
+    def activity(self, run_id: RunId) -> dict[str, JsonValue] | None:
+        """Where a live run works and how far its call is; None for one that has ended."""
+        held = self._runs.get(run_id)
+        if held is None:
+            return None
+        return {"cell_id": held[1].place, "text": held[1].activity}
+
+    async def approvals(self, run_id: RunId) -> Sequence[Mapping[str, JsonValue]]:
+        """What a run asked people, oldest first; a question may be there more than once."""
+        held = self._runs.get(run_id)
+        if held is not None:
+            return [approval.to_json() for approval in held[1].approvals]
+        page = await self.journal.events(run_id, limit=ALL_EVENTS)
+        asked = [event.data for event in page.events if event.type == "approval"]
+        return [{**each, "answer": each.get("answer") or CANCELLED} for each in asked]
 
     async def events(self, run_id: RunId, after: int, wait: float = 0.0) -> EventPage:
         """A run's events after a sequence number; waits for news up to ``wait`` seconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import NbinlineHandler
 from .context import PreviewHandler
-from .runs import ContinueHandler, EventsHandler, RunHandler, RunsHandler
+from .runs import ApprovalHandler, ContinueHandler, EventsHandler, RunHandler, RunsHandler
 from .settings import DefaultConnectionHandler, KeyHandler, KeysHandler
 from .status import StatusHandler, UnknownRouteHandler
 
@@ -16,6 +16,7 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/runs/([^/]+)", RunHandler),
     (r"/nbinline/runs/([^/]+)/events", EventsHandler),
     (r"/nbinline/runs/([^/]+)/continue", ContinueHandler),
+    (r"/nbinline/runs/([^/]+)/approvals/([^/]+)", ApprovalHandler),
     (r"/nbinline/context-preview", PreviewHandler),
     (r"/nbinline/settings/keys", KeysHandler),
     (r"/nbinline/settings/keys/([a-z_]+)", KeyHandler),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from jupyter_core.utils import ensure_async
 from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
+from nbinline_agent.asking import StartRun
 from nbinline_agent.errors import BadRequest, NbinlineError
 from nbinline_agent.journal import Author
 from nbinline_agent.messages import JsonValue
 from nbinline_rtc import wire
+from nbinline_rtc.people import owns_server
 
 if TYPE_CHECKING:
     from nbinline_rtc.host import Host
@@ -52,6 +56,24 @@ class NbinlineHandler(APIHandler):
         user = self.current_user
         return Author(
             username=user.username, display_name=user.display_name or user.name or user.username
+        )
+
+    async def may_use_kernels(self) -> bool:
+        """Whether the person may execute code in this server's kernels."""
+        allowed = self.authorizer.is_authorized(self, self.current_user, "execute", "kernels")
+        return bool(await ensure_async(allowed))
+
+    async def asked(self) -> StartRun:
+        """What the person wishes to have answered, with what they may do besides.
+
+        Raises:
+            BadRequest: A field is missing, unknown in kind or out of bounds.
+        """
+        start = wire.start_run(self.body(), self.author)
+        return replace(
+            start,
+            may_use_kernels=await self.may_use_kernels(),
+            owner=owns_server(self.author.username),
         )
 
     def body(self) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from nbinline_rtc import wire
-
 from .base import NbinlineHandler
 
 
@@ -17,7 +15,7 @@ class PreviewHandler(NbinlineHandler):
     @authorized(action="execute")
     async def post(self) -> None:
         """``POST context-preview``: no model is called, nothing is written."""
-        start = wire.start_run(self.body(), self.author)
+        start = await self.asked()
         host = await self.host()
         report = await host.runtime.preview(start)
         self.reply(200, {"report": dict(report)})

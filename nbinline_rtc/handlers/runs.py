@@ -7,6 +7,7 @@ from tornado import web
 
 from nbinline_agent.errors import BadRequest, UnknownRun
 from nbinline_rtc import wire
+from nbinline_rtc.people import answers_for_all, owns_server
 
 from .base import NbinlineHandler
 
@@ -33,7 +34,7 @@ class RunsHandler(NbinlineHandler):
     @authorized(action="execute")
     async def post(self) -> None:
         """``POST runs``."""
-        start = wire.start_run(self.body(), self.author)
+        start = await self.asked()
         host = await self.host()
         run = await host.runtime.submit(start)
         self.reply(202, wire.accepted_json(run.record))
@@ -50,8 +51,17 @@ class RunHandler(NbinlineHandler):
         record = await host.journal.run(wire.run_id_of(run_id))
         if record is None:
             raise UnknownRun
-        live = host.runtime.live(record.run_id)
-        self.reply(200, {**wire.run_json(record), "live": live})
+        runtime = host.runtime
+        asked = await runtime.approvals(record.run_id)
+        self.reply(
+            200,
+            {
+                **wire.run_json(record),
+                "live": runtime.live(record.run_id),
+                "approvals": wire.approvals_json(asked),
+                "activity": runtime.activity(record.run_id),
+            },
+        )
 
     @web.authenticated
     @authorized(action="execute")
@@ -96,5 +106,31 @@ class ContinueHandler(NbinlineHandler):
     async def post(self, run_id: str) -> None:
         """``POST runs/{id}/continue``."""
         host = await self.host()
-        run = await host.runtime.continue_run(wire.run_id_of(run_id), self.author)
+        run = await host.runtime.continue_run(
+            wire.run_id_of(run_id),
+            self.author,
+            may_use_kernels=await self.may_use_kernels(),
+            owner=owns_server(self.author.username),
+        )
         self.reply(202, wire.accepted_json(run.record))
+
+
+class ApprovalHandler(NbinlineHandler):
+    """Let a call of a tool through, or not."""
+
+    @web.authenticated
+    @authorized(action="execute")
+    async def post(self, run_id: str, approval_id: str) -> None:
+        """``POST runs/{id}/approvals/{approval_id}``: by the person who asked, once."""
+        key = wire.run_id_of(run_id)
+        allow, remember = wire.approval_answer(self.body())
+        host = await self.host()
+        await host.runtime.approve(
+            key,
+            approval_id,
+            self.author,
+            allow=allow,
+            remember=remember,
+            owner=answers_for_all(self.author.username),
+        )
+        self.reply(202, {"approval_id": approval_id, "allow": allow})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from os.path import commonprefix
 from typing import Any, Literal
@@ -31,6 +32,26 @@ def short_hash(source: str) -> str:
     """The form in which a read tells what it saw: ``sha256:`` and twelve hex digits."""
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
     return f"sha256:{digest[:SHORT_HASH]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rearrangement:
+    """Several edits of a notebook that are made as one.
+
+    Attributes:
+        texts: New texts of cells that stay what they are.
+        metadata: Values to set in the metadata of such cells, by key.
+        attachments: Attachments to add to such cells.
+        order: The notebook as it is to be: positions of cells as they stand now, and ids of those
+            in ``made``. What is not among them is deleted. None leaves the order as it is.
+        made: Cells that are new, or made again with another type or at another place.
+    """
+
+    texts: Mapping[CellId, str] = field(default_factory=dict)
+    metadata: Mapping[CellId, Mapping[str, Any]] = field(default_factory=dict)
+    attachments: Mapping[CellId, Mapping[str, Any]] = field(default_factory=dict)
+    order: Sequence[int | CellId] | None = None
+    made: Mapping[CellId, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Editor:
@@ -85,22 +106,12 @@ class Editor:
             CellGone: The cell is not in the notebook, or has no text.
             SourceChanged: Something else than expected stands there.
         """
-        entry = self._expect(cell_id, expected)
-        text = entry.ycell.get("source")
-        if not isinstance(text, Text):
-            raise CellGone
-        standing = str(text)
-        if standing == source:
+        self._expect(cell_id, expected)
+        entry = self._text_entry(cell_id)
+        if read_source(entry.ycell) == source:
             return
         with self._transaction():
-            for start, stop, piece in reversed(differences(standing, source)):
-                at = len(standing[:start].encode())
-                if stop > start:
-                    del text[at : at + len(standing[start:stop].encode())]
-                if piece:
-                    text.insert(at, piece)
-            if entry.ycell.get("cell_type") == "code":
-                _clear_results(entry.ycell)
+            _set_text(entry, source)
 
     def delete(self, cell_id: str, *, expected: str) -> None:
         """Delete a cell.
@@ -130,6 +141,45 @@ class Editor:
             del self._notebook.peer.ynotebook.ycells[position]
             self._put(target - (target > position), cell)
 
+    def rearrange(self, wanted: Rearrangement) -> None:
+        """Make several edits as one: everybody sees all of them at once, or none.
+
+        Raises:
+            CellGone: One of the cells is not in the notebook, or has no text; nothing is written.
+        """
+        texts = [(self._text_entry(cell), source) for cell, source in wanted.texts.items()]
+        metadata = [(self._entry(cell), values) for cell, values in wanted.metadata.items()]
+        attached = [(self._entry(cell), values) for cell, values in wanted.attachments.items()]
+        with self._transaction():
+            for entry, source in texts:
+                _set_text(entry, source)
+            for entry, values in metadata:
+                _add(entry.ycell, "metadata", values)
+            for entry, values in attached:
+                _add(entry.ycell, "attachments", values)
+            if wanted.order is not None:
+                self._reorder(wanted.order, wanted.made)
+
+    def _reorder(
+        self, order: Sequence[int | CellId], made: Mapping[CellId, Mapping[str, Any]]
+    ) -> None:
+        kept = {item for item in order if isinstance(item, int)}
+        ycells = self._notebook.peer.ynotebook.ycells
+        for position in range(len(self._notebook.ids()) - 1, -1, -1):
+            if position not in kept:
+                del ycells[position]
+        for position, item in enumerate(order):
+            if not isinstance(item, int):
+                self._put(position, made[item])
+
+    def as_file(self, cell_id: str) -> dict[str, Any]:
+        """A cell as its file would hold it.
+
+        Raises:
+            CellGone: The cell is not in the notebook.
+        """
+        return _as_file(self._entry(cell_id))
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with panics_as_errors(), self._notebook.peer.doc.transaction(origin=self._origin):
@@ -144,6 +194,12 @@ class Editor:
             raise CellGone
         entry = self._notebook.entry(cell_id)
         if not isinstance(entry.ycell, Map):
+            raise CellGone
+        return entry
+
+    def _text_entry(self, cell_id: str) -> Entry:
+        entry = self._entry(cell_id)
+        if not isinstance(entry.ycell.get("source"), Text):
             raise CellGone
         return entry
 
@@ -186,6 +242,31 @@ def differences(before: str, after: str) -> list[tuple[int, int, str]]:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+|\s|[^\w\s]", text)
+
+
+def _set_text(entry: Entry, source: str) -> None:
+    """Inside a transaction: make a cell's text another one, touching only what differs."""
+    text = entry.ycell["source"]
+    standing = str(text)
+    for start, stop, piece in reversed(differences(standing, source)):
+        at = len(standing[:start].encode())
+        if stop > start:
+            del text[at : at + len(standing[start:stop].encode())]
+        if piece:
+            text.insert(at, piece)
+    if standing != source and entry.ycell.get("cell_type") == "code":
+        _clear_results(entry.ycell)
+
+
+def _add(ycell: Map[Any], key: str, values: Mapping[str, Any]) -> None:
+    """Inside a transaction: set keys of an object in a cell; its other keys stay."""
+    held = ycell.get(key)
+    if isinstance(held, Map):
+        for name, value in values.items():
+            held[name] = value
+    else:
+        # Attachments are kept as one plain value, and so is damaged metadata.
+        ycell[key] = {**(held if isinstance(held, dict) else {}), **values}
 
 
 def _clear_results(ycell: Map[Any]) -> None:

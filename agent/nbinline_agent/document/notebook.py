@@ -174,6 +174,26 @@ class Notebook:
         """
         return read_source(self.entry(cell_id).ycell)
 
+    def kind(self, cell_id: str) -> str:
+        """``code``, ``markdown``, ``raw``, or whatever the cell says it is.
+
+        Raises:
+            UnknownCell: There is none.
+        """
+        ycell = self.entry(cell_id).ycell
+        kind = ycell.get("cell_type") if isinstance(ycell, Map) else None
+        return kind if isinstance(kind, str) else "unknown"
+
+    def execution_count(self, cell_id: str) -> int | None:
+        """The number people see beside a code cell, or None.
+
+        Raises:
+            UnknownCell: There is none.
+        """
+        ycell = self.entry(cell_id).ycell
+        count = ycell.get("execution_count") if isinstance(ycell, Map) else None
+        return read_integer(count, 0) or None
+
     def metadata(self, cell_id: str) -> Mapping[str, Any]:
         """The cell's metadata.
 
@@ -236,10 +256,15 @@ class Notebook:
         """The notebook's own metadata."""
         return read_object(self._meta.get("metadata"))
 
+    @property
+    def nbinline_of_notebook(self) -> Mapping[str, Any]:
+        """Our own part of the notebook's metadata."""
+        ours = self.notebook_metadata().get(METADATA_KEY)
+        return ours if isinstance(ours, Mapping) else {}
+
     def defaults(self) -> Mapping[str, Any]:
         """What the notebook prescribes for its questions."""
-        ours = self.notebook_metadata().get(METADATA_KEY)
-        defaults = ours.get("defaults") if isinstance(ours, Mapping) else None
+        defaults = self.nbinline_of_notebook.get("defaults")
         return defaults if isinstance(defaults, Mapping) else {}
 
     @property

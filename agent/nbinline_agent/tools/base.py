@@ -18,6 +18,7 @@ from nbinline_agent.journal import Author
 from nbinline_agent.kernel import Kernel
 from nbinline_agent.messages import Image, JsonValue, ToolSpec
 
+from .insertions import Insertions
 from .schema import compact
 
 
@@ -88,18 +89,38 @@ class ToolContext(Protocol):
         root: The server's root folder.
         policy: What is kept from models.
         takes_images: Whether the model takes images.
+        insertions: Where new cells go; :meth:`insert` does it all.
     """
 
     run_id: RunId
     author: Author
-    path: NotebookPath
-    notebook: Notebook
-    editor: Editor
-    kernel: Kernel | None
-    folder: Path
     root: Path
     policy: Policy
     takes_images: bool
+
+    @property
+    def path(self) -> NotebookPath:
+        """See above; it follows renames."""
+
+    @property
+    def folder(self) -> Path:
+        """See above."""
+
+    @property
+    def notebook(self) -> Notebook:
+        """See above."""
+
+    @property
+    def editor(self) -> Editor:
+        """See above."""
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """See above."""
+
+    @property
+    def insertions(self) -> Insertions:
+        """See above."""
 
     def insert(
         self,

@@ -245,7 +245,7 @@ class Caller:
                 reason="limit",
             )
         tool = self._tool(call.name)
-        arguments = read_arguments(tool, call.arguments)
+        arguments = read_arguments(tool.name, tool.arguments, read_json(tool, call.arguments))
         context = await self._site.context()
         if self._asks(tool):
             await self._ask(tool, arguments, context)
@@ -307,11 +307,11 @@ async def _within_deadline(tool: Tool, arguments: BaseModel, context: ToolContex
     raise ToolError(f"{tool.name} did not end within {seconds:g} seconds.", reason="timed-out")
 
 
-def read_arguments(tool: Tool, text: str) -> BaseModel:
-    """The arguments of a call, checked.
+def read_json(tool: Tool, text: str) -> JsonValue:
+    """The arguments of a call as the model wrote them.
 
     Raises:
-        ToolError: They are no JSON object, or do not fit; the message says how to mend it.
+        ToolError: They are no JSON, or too long; the message says how to mend it.
     """
     if len(text) > MOST_ARGUMENTS:
         raise ToolError(
@@ -320,18 +320,36 @@ def read_arguments(tool: Tool, text: str) -> BaseModel:
             reason="bad-arguments",
         )
     try:
-        value = json.loads(text or "{}")
+        value: JsonValue = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise ToolError(
             f"The arguments of {tool.name} are not valid JSON ({error}). Send one JSON object.",
             reason="bad-arguments",
         ) from None
+    return value
+
+
+def read_arguments(name: str, model: type[BaseModel], value: Any) -> BaseModel:
+    """The arguments of a call, checked.
+
+    Args:
+        name: Of the tool, for the message.
+        model: What they must fit.
+        value: What the model wrote.
+
+    Raises:
+        ToolError: They do not fit; the message says how to mend it.
+    """
     try:
-        return tool.arguments.model_validate(value)
+        return model.model_validate(value)
     except ValidationError as error:
+        fields = [
+            field if info.is_required() else f"{field} (optional)"
+            for field, info in model.model_fields.items()
+        ]
         raise ToolError(
-            f"The arguments of {tool.name} do not fit: {_problems(error)}. "
-            f"It takes: {', '.join(_expected(tool)) or 'none'}.",
+            f"The arguments of {name} do not fit: {_problems(error)}. "
+            f"It takes: {', '.join(fields) or 'none'}.",
             reason="bad-arguments",
         ) from None
 
@@ -344,14 +362,6 @@ def _problems(error: ValidationError) -> str:
     ]
     more = len(found) - len(told)
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
-
-
-def _expected(tool: Tool) -> Iterator[str]:
-    schema = tool.spec.parameters
-    properties: Any = schema.get("properties")
-    required: Any = schema.get("required")
-    for name in properties if isinstance(properties, Mapping) else ():
-        yield name if name in (required or ()) else f"{name} (optional)"
 
 
 def _cell_of(call: ToolCall) -> JsonValue:

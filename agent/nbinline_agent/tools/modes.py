@@ -23,7 +23,7 @@ class Mode(StrEnum):
 Modes = Mapping[str, Mode]
 """Modes by group of tools; a group that is not named is ``ask``."""
 
-DEFAULT_MODES: Modes = MappingProxyType(
+DEFAULT_MODES: MappingProxyType[str, Mode] = MappingProxyType(
     {
         "notebook": Mode.AUTO,
         "inspect": Mode.AUTO,

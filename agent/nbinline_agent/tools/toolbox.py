@@ -25,7 +25,7 @@ class Toolbox:
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
     disabled: Mapping[str, str] = field(default_factory=dict)
-    modes: Modes = DEFAULT_MODES
+    modes: Modes = field(default_factory=lambda: DEFAULT_MODES)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
