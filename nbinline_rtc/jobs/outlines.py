@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nbinline_agent.context.hiding import hide_in_place
+from nbinline_agent.context.hiding import HIDDEN, hide_in_place
 
 from .below import Place, Refused, lines_of, read, text_of
 
@@ -87,7 +87,7 @@ def _sections(text: str, name: str) -> list[Section]:
     if suffix in ("md", "markdown", "mdown", "qmd", "rmd", "txt"):
         return _headings(text)
     if suffix in ("py", "pyi"):
-        return _definitions(text, name)
+        return _definitions(text.replace(HIDDEN, "pass"), name)
     raise Refused("Only Markdown and Python files have an outline; use view_file for others.")
 
 

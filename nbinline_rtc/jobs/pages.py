@@ -149,6 +149,8 @@ def _with_section(element: Tag) -> list[Tag]:
         start = start.parent
     parts = [start]
     for sibling in start.find_next_siblings():
+        if sibling.name in AROUND:
+            break
         inside = [sibling, *sibling.find_all(HEADINGS)]
         if any(each.name in HEADINGS and each.name <= heading.name for each in inside):
             break

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from nbinline_agent.context.hiding import HIDDEN, hide_in_place
+
 from .below import Place, Refused, read, text_of
 
 MAX_FILE = 1_000_000
@@ -18,7 +20,8 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 def python_doc(job: Mapping[str, Any], data: bytes) -> Iterator[Any]:
     """The documentation of a file, or of one definition in it."""
     place = Place(Path(job["root"]), tuple(job["parts"]))
-    tree = parsed(text_of(read(place, MAX_FILE).data, place.shown), place.shown)
+    text = text_of(read(place, MAX_FILE).data, place.shown)
+    tree = parsed(without_hidden(text) if job["hide_solutions"] else text, place.shown)
     symbol: str = job["symbol"]
     if not symbol:
         yield _module(tree)
@@ -27,6 +30,11 @@ def python_doc(job: Mapping[str, Any], data: bytes) -> Iterator[Any]:
     if node is None:
         raise Refused(f"There is no {symbol!r} in {place.shown!r}.")
     yield _whole(node)
+
+
+def without_hidden(text: str) -> str:
+    """Python whose hidden parts became empty statements, line by line where they stood."""
+    return hide_in_place(text).replace(HIDDEN, "pass")
 
 
 def parsed(text: str, shown: str) -> ast.Module:

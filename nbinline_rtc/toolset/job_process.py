@@ -35,10 +35,12 @@ class Found:
     Attributes:
         items: Its findings, in order.
         complete: False if its time was over.
+        refused: Why it could not be done; empty if it could.
     """
 
     items: list[Any] = field(default_factory=list)
     complete: bool = False
+    refused: str = ""
 
 
 async def find(
@@ -76,15 +78,18 @@ async def find(
                     elif _take(line, found, most):
                         break
                 else:
-                    raise ToolError("This could not be done; the server's memory may not suffice.")
+                    found.refused = "This could not be done; it may need more memory than allowed."
                 tasks.cancel_scope.cancel()
+    if found.refused:
+        raise ToolError(found.refused)
     return found
 
 
 def _take(line: Mapping[str, Any], found: Found, most: int) -> bool:
     """Note a finding; True if there is no need for more."""
-    if "refused" in line:
-        raise ToolError(line["refused"])
+    found.refused = line.get("refused", "")
+    if found.refused:
+        return True
     if "done" in line:
         found.complete = True
         return True
@@ -106,7 +111,7 @@ async def _lines(stream: ByteReceiveStream) -> AsyncIterator[dict[str, Any]]:
     async for piece in stream:
         rest += piece
         if len(rest) > MAX_LINE:
-            raise ToolError("What was found is too large.")
+            return
         *lines, last = rest.split(b"\n") if b"\n" in piece else (rest,)
         rest = bytearray(last)
         for line in lines:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from typing import Annotated
 
+import anyio.to_thread
 from pydantic import Field
 
 from nbinline_agent.tools.base import Arguments, Preview, Tool, ToolContext, ToolError, ToolResult
@@ -90,7 +91,7 @@ async def tmux_read(context: ToolContext, arguments: TmuxRead) -> ToolResult:
 
 
 async def _tmux(context: ToolContext, command: list[str], nothing: str) -> ToolResult:
-    program = shutil.which("tmux")
+    program = await anyio.to_thread.run_sync(shutil.which, "tmux")
     if program is None:
         raise ToolError("tmux is not installed on this server.")
     finished = await run([program, *command], cwd=context.root, timeout=TMUX_SECONDS)

@@ -36,9 +36,12 @@ def hide_in_place(text: str) -> str:
     kept: list[str] = []
     for line, part in _parts(text):
         end = line[len(line.rstrip("\r\n")) :]
-        kept.append(
-            line if part is _Part.SHOWN else f"{HIDDEN}{end}" if part is _Part.BEGIN else end
-        )
+        if part is _Part.SHOWN:
+            kept.append(line)
+        elif part is _Part.BEGIN:
+            kept.append(f"{line[: len(line) - len(line.lstrip())]}{HIDDEN}{end}")
+        else:
+            kept.append(end)
     return "".join(kept)
 
 
