@@ -148,9 +148,9 @@ class Turns:
             if not turn.calls:
                 await self._put(turn.ended)
                 return
-            self._check(box, turn, last=last and bool(steps))
             await self._put(RoundEnded())
             await self._drained()
+            self._check(box, turn, last=last and bool(steps))
             if last:
                 await self._put(TurnEnded(EndReason.COMPLETE))
                 return

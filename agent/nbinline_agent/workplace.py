@@ -48,6 +48,7 @@ class Workplace:
         self._insertions: Insertions | None = None
         self._arrived = anyio.Event()
         self._progressed = float("-inf")
+        self._path = run.record.path
 
     @contextmanager
     def within(
@@ -58,6 +59,7 @@ class Workplace:
         if self._insertions is None:
             self._insertions = Insertions(answer, self._run.record.prompt_cell_id)
         self._insertions.answer = answer
+        self._path = membership.path
         self.room += 1
         waiting = self._run.approvals.waiting
         if waiting is not None:
@@ -73,8 +75,8 @@ class Workplace:
 
     @property
     def path(self) -> NotebookPath:
-        """Where the notebook is now."""
-        return self._membership.path if self._membership else self._run.record.path
+        """Where the notebook was when the call began."""
+        return self._path
 
     @property
     def folder(self) -> Path:
@@ -144,6 +146,8 @@ class Workplace:
         while True:
             await self._arrived.wait()
             if self._membership is not None and self._membership.alive:
+                # Looked up here: tools may ask from worker threads.
+                self._path = self._membership.path
                 return self
             # The room was replaced and nobody has noticed yet.
             await anyio.sleep(0.02)
@@ -174,8 +178,8 @@ class Workplace:
             return ALLOWED
         approval = run.approvals.ask(tool.name, preview, run.around.tools.approval_seconds)
         await run.note("approval", approval.to_json())
-        await run.move(RunStatus.WAITING_APPROVAL)
         self._mark(approval.approval_id)
+        await run.move(RunStatus.WAITING_APPROVAL)
         try:
             return await approval.wait()
         finally:

@@ -163,24 +163,24 @@ class Caller:
         failures: list[Exception] = []
         places = anyio.CapacityLimiter(self._limits.parallel)
 
-        async def one(place: int, call: ToolCall) -> None:
+        async def one(place: int, number: int, call: ToolCall) -> None:
             async with places:
                 try:
-                    outcomes[place] = await self._recorded(call)
+                    outcomes[place] = await self._recorded(call, number)
                 except Exception as error:
                     failures.append(error)
 
         async with anyio.create_task_group() as tasks:
             for place, call in enumerate(calls):
-                tasks.start_soon(one, place, call)
+                self._made += 1
+                tasks.start_soon(one, place, self._made, call)
         if failures:
             raise failures[0]
         return [outcomes[place] for place in range(len(calls))]
 
     # One call
 
-    async def _recorded(self, call: ToolCall) -> _Outcome:
-        self._made += 1
+    async def _recorded(self, call: ToolCall, number: int) -> _Outcome:
         call_id = self._unique(call.call_id)
         await self._site.note(
             "tool-called",
@@ -194,7 +194,7 @@ class Caller:
         began = time.monotonic()
         outcome = _Outcome("", "cancelled")
         try:
-            outcome = await self._outcome(call)
+            outcome = await self._outcome(call, number)
         finally:
             with anyio.move_on_after(1, shield=True):
                 await self._site.note(
@@ -219,10 +219,10 @@ class Caller:
         self._ids.add(unique)
         return unique
 
-    async def _outcome(self, call: ToolCall) -> _Outcome:
+    async def _outcome(self, call: ToolCall, number: int) -> _Outcome:
         room = self._site.room
         try:
-            outcome = await self._carried_out(call)
+            outcome = await self._carried_out(call, number)
         except JournalUnavailable:
             raise
         except _Denied as denied:
@@ -238,8 +238,8 @@ class Caller:
             outcome.text + REOPENED, outcome.outcome, outcome.images, outcome.cells, changed=True
         )
 
-    async def _carried_out(self, call: ToolCall) -> _Outcome:
-        if self._made > self._limits.calls:
+    async def _carried_out(self, call: ToolCall, number: int) -> _Outcome:
+        if number > self._limits.calls:
             raise ToolError(
                 f"This run may make {self._limits.calls} calls, and it has made them. Answer now.",
                 reason="limit",
