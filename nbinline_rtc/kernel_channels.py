@@ -26,6 +26,9 @@ READY_DEADLINE = 60.0
 WATCH_EVERY = 0.4
 """Seconds between looks whether the kernel's process is still the same one."""
 
+SHORT = 0.3
+"""Seconds that abandoned code may run before it is interrupted."""
+
 MAX_MESSAGE = 4_000_000
 """Bytes of one output that are read; of a longer stream, head and tail are taken."""
 
@@ -196,7 +199,8 @@ class KernelChannels:
         try:
             while not request.begun:
                 await request.until(lambda: request.begun, 60.0)
-            if not request.idle:
+            # What is over in a moment is left alone: the signal could hit the cell behind it.
+            if not await request.until(lambda: request.idle, SHORT):
                 await interrupt()
         except KernelError:
             log.info("abandoned code is gone with its kernel", kernel=self.identity)

@@ -15,6 +15,9 @@ from nbinline_agent.kernel import Execution, OnOutput
 
 from .kernel_channels import KernelChannels, Request
 
+LEAST_WAIT = 1.0
+"""Seconds a kernel that runs nothing may take to begin."""
+
 INTERRUPTION = 5.0
 """Seconds a kernel may take to react to an interrupt."""
 
@@ -66,7 +69,7 @@ async def run_code(
     on_abandon: Callable[[], Awaitable[None]] | None = None,
     state_lost: Callable[[], bool] = lambda: False,
 ) -> Execution:
-    """Run code in the order of the kernel's queue.
+    """Run code once nothing else runs; a person's code (``stop_on_error``) in the kernel's queue.
 
     Args:
         channels: The connection.
@@ -82,6 +85,12 @@ async def run_code(
     Raises:
         KernelBusy: Its turn did not come.
     """
+    # Nothing can be taken back from the kernel's queue, so ours is put there when nothing runs. A
+    # person's run goes there at once: their cells keep their order.
+    began = time.monotonic()
+    if not code.stop_on_error and not await channels.rest(wait):
+        raise KernelBusy
+    wait -= time.monotonic() - began
     for _ in range(ATTEMPTS):
         run = _Run(channels, code, interrupt, on_abandon)
         outcome = await run.result(on_output, on_start, deadline, wait, state_lost)
@@ -131,7 +140,9 @@ class _Run:
 
             request.on_begin = begin
             try:
-                if not await request.until(lambda: request.begun or _replied(request), wait):
+                if not await request.until(
+                    lambda: request.begun or _replied(request), max(wait, LEAST_WAIT)
+                ):
                     await self._abandon(request)
                     raise KernelBusy
                 await self._finish(request, deadline)

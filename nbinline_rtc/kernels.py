@@ -156,8 +156,9 @@ class KernelsOfServer:
         """
         await self._revived(kernel_id)
         connection = self._connections.get(kernel_id)
-        if connection is None or connection.ended:
-            connection = _Connection(self.manager(kernel_id))
+        manager = self.manager(kernel_id)
+        if connection is None or connection.ended or connection.identity != process_of(manager):
+            connection = _Connection(manager)
             self._connections[kernel_id] = connection
             self._tasks.start_soon(self._serve, kernel_id, connection)
         async with connection.used() as channels:
@@ -186,6 +187,7 @@ class _Connection:
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
+        self.identity = process_of(manager)
         self._channels: KernelChannels | None = None
         self._failure: KernelError | None = None
         self._users = 0

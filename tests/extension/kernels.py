@@ -6,10 +6,17 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from nbinline_agent.ids import NotebookPath
+from nbinline_agent.context.choices import Policy
+from nbinline_agent.document.notebook import Notebook
+from nbinline_agent.ids import CellId, NotebookPath, RunId
+from nbinline_agent.journal import Author
+from nbinline_agent.tools.base import ToolResult
+from nbinline_agent.tools.execution import execution_tools
+from nbinline_agent.tools.inspect import inspect_tools
 from nbinline_rtc.kernels import KernelsOfServer, NotebookKernel
 
 PATH = NotebookPath("a.ipynb")
@@ -65,3 +72,38 @@ def write_spec(data_dir: Path, name: str, argv: Sequence[str], language: str) ->
     folder.mkdir(parents=True, exist_ok=True)
     spec = {"argv": [*argv, "-f", "{connection_file}"], "display_name": name, "language": language}
     (folder / "kernel.json").write_text(json.dumps(spec))
+
+
+@dataclass
+class Context:
+    """What tools get, with a real notebook and a real kernel."""
+
+    notebook: Notebook
+    kernel: NotebookKernel | None
+    run_id: RunId = RunId("run-1")
+    author: Author = Author("ada", "Ada")
+    path: NotebookPath = PATH
+    root: Path = Path()
+    folder: Path = Path()
+    policy: Policy = field(default_factory=Policy)
+    takes_images: bool = True
+    visited: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    async def at(self, cell: CellId) -> None:
+        """Note the cell."""
+        self.visited.append(cell)
+
+    async def progress(self, text: str) -> None:
+        """Note the text."""
+        self.said.append(text)
+
+
+TOOLS = {tool.name: tool for tool in (*execution_tools(), *inspect_tools())}
+
+
+async def use(context: Context, name: str, **arguments: Any) -> ToolResult:
+    """Call a tool as the loop does."""
+    tool = TOOLS[name]
+    checked = tool.arguments.model_validate(arguments)
+    return await tool.call(cast("Any", context), checked)
