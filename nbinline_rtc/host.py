@@ -39,6 +39,7 @@ from .kernel_env import scrub_by_default, scrub_kernel_env
 from .kernels import KernelsOfServer
 from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
+from .notes import Notes
 from .planning import ServerPlanner
 from .private_files import FileRefused, PrivateFile
 from .rooms import RoomsOfServer
@@ -102,6 +103,7 @@ class Host:
     runtime: Runtime
     journal: Journal
     connections: ServerConnections
+    notes: Notes
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -165,6 +167,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         )
         secret = await anyio.to_thread.run_sync(_secret, settings.directory / "secret.json")
         saved = await anyio.to_thread.run_sync(_saved, serverapp.log)
+        kernels = await stack.enter_async_context(KernelsOfServer(serverapp))
         around = Surroundings(
             journal=journal,
             connections=connections,
@@ -175,7 +178,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                 (*cell_tools(), *execution_tools(), *inspect_tools(), *server_tools()),
                 function_tools,
             ),
-            kernels=await stack.enter_async_context(KernelsOfServer(serverapp)),
+            kernels=kernels,
             root=Path(serverapp.root_dir),
             tools=settings.tool_bounds,
         )
@@ -195,7 +198,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                 while_live=PacedCollector().run,
             )
         )
-        yield Host(runtime, journal, connections)
+        yield Host(runtime, journal, connections, Notes(rooms, kernels))
 
 
 def _secret(path: Path) -> bytes:

@@ -77,6 +77,17 @@ def path_of(value: Any) -> NotebookPath:
     return NotebookPath(path)
 
 
+def cell_id_of(body: Mapping[str, Any]) -> CellId:
+    """The field ``cell_id``.
+
+    Raises:
+        BadRequest: It is missing, empty or too long.
+    """
+    cell_id = text_of(body, "cell_id", MAX_ID)
+    assert cell_id is not None
+    return CellId(cell_id)
+
+
 def start_run(body: Any, author: Author) -> StartRun:
     """Decode the body of ``POST runs``.
 
@@ -84,14 +95,12 @@ def start_run(body: Any, author: Author) -> StartRun:
         BadRequest: A field is missing, unknown in kind or out of bounds.
     """
     fields = object_of(body)
-    cell_id = text_of(fields, "cell_id", MAX_ID)
-    assert cell_id is not None
     digest = text_of(fields, "source_sha256", 64, required=False)
     if digest is not None and not _SHA256.fullmatch(digest):
         raise BadRequest("The field 'source_sha256' must be 64 lower-case hex digits.")
     return StartRun(
         path=path_of(fields.get("path")),
-        cell_id=CellId(cell_id),
+        cell_id=cell_id_of(fields),
         author=author,
         state_vector=_state_vector(fields),
         source_sha256=digest,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .base import NbinlineHandler
 from .context import PreviewHandler
+from .notes import NotesHandler
 from .runs import ApprovalHandler, ContinueHandler, EventsHandler, RunHandler, RunsHandler
 from .settings import DefaultConnectionHandler, KeyHandler, KeysHandler
 from .status import StatusHandler, UnknownRouteHandler
@@ -18,6 +19,7 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/runs/([^/]+)/continue", ContinueHandler),
     (r"/nbinline/runs/([^/]+)/approvals/([^/]+)", ApprovalHandler),
     (r"/nbinline/context-preview", PreviewHandler),
+    (r"/nbinline/notes", NotesHandler),
     (r"/nbinline/settings/keys", KeysHandler),
     (r"/nbinline/settings/keys/([a-z_]+)", KeyHandler),
     (r"/nbinline/settings/default-connection", DefaultConnectionHandler),

@@ -80,6 +80,10 @@ class Service:
             return self._forgotten.add(arguments["token"])
         if what == "show_busy":
             return self._show_busy()
+        if what == "noted":
+            # Tells a call of insert_tools() that waits what became of its note.
+            waiting = sys.modules.get("nbinline_rtc.tools.notes")
+            return {"known": waiting is not None and waiting.noted(**arguments)}
         if what == "functions":
             work = lambda: functions(arguments["names"], names)  # noqa: E731
         elif what in ("variables", "search_kernel_names"):
