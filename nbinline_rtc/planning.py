@@ -105,6 +105,7 @@ class ServerPlanner:
             modes=stricter_modes(
                 self.modes, _object(notebook.nbinline_of_notebook, "toolApproval")
             ),
+            wait_for_kernel=start.wait_for_kernel,
             may_use_kernels=start.may_use_kernels,
             owner=start.owner,
         )

@@ -21,6 +21,10 @@ MAX_ID = 200
 MAX_STATE_VECTOR = 1_000_000
 """Bounds of request fields, in characters."""
 
+KERNEL_WAIT = 120.0
+"""Seconds to wait for a busy kernel where somebody only said that they wait."""
+MAX_KERNEL_WAIT = 600.0
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _OVERRIDES: Mapping[str, str] = {
     "backend": "connection",
@@ -106,7 +110,18 @@ def start_run(body: Any, author: Author) -> StartRun:
         source_sha256=digest,
         override=override(fields.get("override")),
         client_request_id=text_of(fields, "client_request_id", MAX_ID, required=False),
+        wait_for_kernel=_wait_for_kernel(fields.get("wait_for_kernel")),
     )
+
+
+def _wait_for_kernel(value: Any) -> float:
+    if value is None or isinstance(value, bool):
+        return KERNEL_WAIT if value else 0.0
+    if not isinstance(value, int | float) or not 0 <= value <= MAX_KERNEL_WAIT:
+        raise BadRequest(
+            f"The field 'wait_for_kernel' must be true, or seconds up to {MAX_KERNEL_WAIT:g}."
+        )
+    return float(value)
 
 
 def _state_vector(fields: Mapping[str, Any]) -> bytes | None:

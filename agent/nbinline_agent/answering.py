@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ import structlog
 
 from .asking import Plan, Surroundings
 from .context.build import Built, build
+from .context.values import live_values
 from .document.answer import AnswerCell
 from .document.background import background
 from .document.notebook import Notebook, Snapshot
@@ -24,6 +25,7 @@ from .document.repair import replay_and_mend
 from .errors import CellGone, NbinlineError
 from .ids import CellId, NotebookPath
 from .journal import RunStatus
+from .kernel import LiveValue
 from .messages import ToolRound
 from .run import Run
 from .tools.toolbox import NO_TOOLS, Toolbox
@@ -97,6 +99,19 @@ async def choose_tools(
             kernel=kernels.of(path) if kernels is not None else None,
             steps=plan.max_steps,
         )
+    )
+
+
+async def look_up_values(
+    around: Surroundings, plan: Plan, path: NotebookPath, source: str
+) -> Mapping[str, LiveValue]:
+    """The live values a question refers to; the same for a run and for its preview."""
+    return await live_values(
+        source,
+        None if around.kernels is None else around.kernels.of(path),
+        allowed=plan.may_use_kernels,
+        wait=plan.wait_for_kernel,
+        images=plan.choices.images is not None,
     )
 
 
@@ -214,7 +229,9 @@ class _Answering:
                 box = await choose_tools(
                     run.around, run.plan, self._workplace.path, snapshot, run.record.prompt_cell_id
                 )
-                rebuild = partial(self._build, snapshot, box, run.answer_text or None)
+                source = snapshot.cell(run.record.prompt_cell_id).source
+                values = await look_up_values(run.around, run.plan, self._workplace.path, source)
+                rebuild = partial(self._build, snapshot, box, values, run.answer_text or None)
                 self._turns.begin(tasks, (await rebuild(())).request, box, rebuild)
             await self._turns.write_to(answer)
         except CellGone as error:
@@ -230,6 +247,7 @@ class _Answering:
         self,
         snapshot: Snapshot,
         box: Toolbox,
+        values: Mapping[str, LiveValue],
         continuing: str | None,
         rounds: tuple[ToolRound, ...],
     ) -> Built:
@@ -250,6 +268,7 @@ class _Answering:
                 tools=box.specs,
                 disabled=box.disabled,
                 rounds=rounds,
+                values=values,
                 continuing=continuing,
             )
         )

@@ -80,6 +80,7 @@ class StartRun:
         override: Choices for this run only.
         continues: The run whose partial answer this one goes on from.
         client_request_id: The same id from the same person means the same run.
+        wait_for_kernel: Seconds to wait for a kernel that is too busy to be looked into.
         may_use_kernels: Whether the asker may execute code in this server's kernels.
         owner: Whether the server is the asker's own.
     """
@@ -92,6 +93,7 @@ class StartRun:
     override: Override = field(default_factory=Override)
     continues: RunId | None = None
     client_request_id: str | None = None
+    wait_for_kernel: float = 0.0
     may_use_kernels: bool = True
     owner: bool = False
 
@@ -112,6 +114,7 @@ class Plan:
         max_steps: Rounds of tool calls.
         tool_groups: Preset groups of tools that are switched on.
         modes: How calls are let through, by group of tools.
+        wait_for_kernel: Seconds to wait for a kernel that is too busy to be looked into.
         may_use_kernels: Whether the asker may execute code in kernels.
         owner: Whether the server is the asker's own.
     """
@@ -127,6 +130,7 @@ class Plan:
     max_steps: int = 8
     tool_groups: tuple[str, ...] = ()
     modes: Modes = field(default_factory=lambda: DEFAULT_MODES)
+    wait_for_kernel: float = 0.0
     may_use_kernels: bool = True
     owner: bool = False
 

@@ -7,14 +7,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import anyio
+import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from .answering import choose_tools
+from .answering import choose_tools, look_up_values
 from .asking import Override, StartRun, Surroundings
 from .context.build import build
 from .desk import Desk, DeskLimits, Planner
@@ -176,17 +178,24 @@ class Runtime:
             notebook, plan = await desk.read(start)
             snapshot = await notebook.snapshot()
             box = await choose_tools(self._around, plan, path, snapshot, start.cell_id)
-        built = build(
-            snapshot,
-            start.cell_id,
-            asker=start.author.username,
-            choices=plan.choices,
-            limits=plan.limits,
-            secret=plan.secret,
-            file_id=file_id,
-            policy=plan.policy,
-            tools=box.specs,
-            disabled=box.disabled,
+            source = snapshot.cell(start.cell_id).source
+            values = await look_up_values(self._around, plan, path, source)
+        # Pictures of values are made smaller on the way.
+        built = await anyio.to_thread.run_sync(
+            partial(
+                build,
+                snapshot,
+                start.cell_id,
+                asker=start.author.username,
+                choices=plan.choices,
+                limits=plan.limits,
+                secret=plan.secret,
+                file_id=file_id,
+                policy=plan.policy,
+                tools=box.specs,
+                disabled=box.disabled,
+                values=values,
+            )
         )
         return built.report.to_json()
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from nbinline_agent.document.notebook import Cell, Snapshot
 from nbinline_agent.errors import BadRequest, ContextTooLarge
 from nbinline_agent.ids import CellId, FileId
+from nbinline_agent.kernel import LiveValue
 from nbinline_agent.messages import Image, Message, ModelRequest, ToolRound, ToolSpec
+from nbinline_agent.render.images import ImageLimits
 from nbinline_agent.render.outputs import in_full, summarise
 
 from . import instructions, landmarks
@@ -28,6 +30,7 @@ from .serialising import (
     request_sha256,
     tools_json,
 )
+from .values import Filled, ValuePart, Variable, filled
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ def build(
     rounds: tuple[ToolRound, ...] = (),
     question_text: str | None = None,
     images: tuple[Image, ...] = (),
+    values: Mapping[str, LiveValue] | None = None,
     continuing: str | None = None,
 ) -> Built:
     """Choose what goes along with a question and lay it out. The same input gives the same bytes.
@@ -76,8 +80,10 @@ def build(
         tools: Functions the model may call.
         disabled: Functions it may not call although they were wished for, with the reason.
         rounds: The run's tool traffic so far; it cannot be left out, older context can.
-        question_text: The question with its references replaced; None takes the cell's source.
-        images: Pictures of live values; the question's own attachments are added.
+        question_text: The question's wording; None takes the cell's source.
+        images: Further pictures; the question's own attachments and those of values are added.
+        values: Live values by expression, for the references of the question; None leaves the
+            references as they stand.
         continuing: A partial answer to go on from.
 
     Raises:
@@ -89,6 +95,8 @@ def build(
     cell = snapshot.cells[target]
     pictures = attached(cell, choices.images)
     text = cell.source if question_text is None else question_text
+    left = _remaining(choices.images, len(pictures.images))
+    asked = Filled(text) if values is None else filled(text, values, room=limits.room, limits=left)
     given = _Given(
         asker=asker,
         choices=choices,
@@ -96,9 +104,11 @@ def build(
         tools=tools,
         disabled=disabled or {},
         rounds=rounds,
-        question=f"{text}\n\n{pictures.note}" if pictures.note else text,
-        images=(*pictures.images, *images),
+        question=f"{asked.text}\n\n{pictures.note}" if pictures.note else asked.text,
+        values=asked.parts,
+        images=(*pictures.images, *asked.images, *images),
         told=pictures.told,
+        variables=asked.told,
         continuing=continuing or "",
     )
     return _Builder(snapshot.cells, target, policy or Policy(), given).build(secret, file_id)
@@ -115,8 +125,10 @@ class _Given:
     disabled: Mapping[str, str]
     rounds: tuple[ToolRound, ...]
     question: str
+    values: tuple[ValuePart, ...]
     images: tuple[Image, ...]
     told: tuple[AttachedImage, ...]
+    variables: tuple[Variable, ...]
     continuing: str
 
 
@@ -222,6 +234,10 @@ class _Builder:
         if messages:
             messages[-1] = replace(messages[-1], cache=True)
         parts = [f"{instructions.QUESTION_INTRO}\n{fixed.question.text}"]
+        if self.given.values:
+            parts.append(
+                "\n\n".join((instructions.VALUES_INTRO, *map(layout.value, self.given.values)))
+            )
         if listed:
             parts.insert(0, f"{instructions.LANDMARKS_INTRO}\n{landmarks.serialise(listed)}")
         return ModelRequest(
@@ -245,6 +261,7 @@ class _Builder:
 
     def _marked(self, taken: Sequence[Fitted]) -> list[str]:
         texts: list[str] = [self.given.question, self.given.continuing]
+        texts += (value.text for value in self.given.values)
         for fitted in taken:
             texts += (self.reading.sources[fitted.candidate.place], fitted.outputs)
             if fitted.candidate.question is not None:
@@ -321,7 +338,7 @@ class _Builder:
             tools_offered=[tool.name for tool in self.given.tools],
             tools_disabled=list(self.given.disabled),
             tool_problems=dict(self.given.disabled),
-            variables=[],
+            variables=self.given.variables,
             images=self.given.told,
             landmarks=listed,
             request_sha256=request_sha256(request, content),
@@ -352,12 +369,13 @@ class _Builder:
     def _too_large(self, size: int) -> ContextTooLarge:
         shown = self.limits.shown
         tools = shown(self.limits.size(tools_json(self.given.tools)))
-        question = shown(self.limits.size(self.given.question))
+        values = sum(self.limits.size(value.text) for value in self.given.values)
+        question = shown(self.limits.size(self.given.question) + values)
         style = shown(self.limits.size(self.choices.style_text or ""))
         traffic = shown(measure_rounds(self.given.rounds, self.limits))
         pictures = shown(len(self.given.images) * IMAGE_CHARACTERS)
         largest = max(
-            (question, "the question"),
+            (question, "the question with its live values" if values else "the question"),
             (tools, "the declared tools"),
             (style, "the style's wording"),
             (traffic, "what the tools gave"),
@@ -368,6 +386,11 @@ class _Builder:
             f"{self.limits.allowed:,} fit. The largest part is {largest[1]} ({largest[0]:,}). "
             "Shorten it, or choose a model with a larger window."
         )
+
+
+def _remaining(limits: ImageLimits | None, taken: int) -> ImageLimits | None:
+    """What pictures a model takes besides some that it gets already."""
+    return None if limits is None else replace(limits, count=max(0, limits.count - taken))
 
 
 def _places(candidate: Candidate) -> tuple[int, ...]:

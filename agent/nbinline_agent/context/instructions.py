@@ -67,6 +67,10 @@ LANDMARKS_INTRO = (
 
 QUESTION_INTRO = "The question:"
 
+VALUES_INTRO = (
+    "Live values in the kernel when the question was asked, by the numbers in the question:"
+)
+
 CONTINUE = (
     "Your answer above was cut off. Go on exactly where it stops: begin with the very next "
     "character, finish a word, line or code block that is open, and repeat nothing of what is "

@@ -13,6 +13,7 @@ from nbinline_agent.document.notebook import Cell
 from .budget import Fitted, Limits, Priced
 from .marks import Role
 from .policy import Candidate, Reading
+from .values import ValuePart
 
 TOKEN_LENGTH = 12
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -83,6 +84,11 @@ class Layout:
             return source
         by = f" by {_plain(author)}" if author else ""
         return f"<<data {self.word}: earlier question{by}>>\n{source}{self.closing}"
+
+    def value(self, part: ValuePart) -> str:
+        """A live value of the question, with its header."""
+        label = _NOT_IN_A_LABEL.sub("", part.label)[:120]
+        return f"<<data {self.word}: value {label}>>\n{part.text}{self.closing}"
 
     def _label(self, index: int) -> str:
         cell = self.cells[index]

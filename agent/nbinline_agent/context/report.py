@@ -9,6 +9,7 @@ from nbinline_agent.ids import CellId
 from nbinline_agent.messages import JsonValue
 
 from .attachments import AttachedImage
+from .values import Variable
 
 LISTED = 200
 """Cells a list of the short form names at most."""
@@ -77,7 +78,7 @@ class ContextReport:
         tools_offered: Names of functions the model may call.
         tools_disabled: Names that were declared or switched on and may not be called.
         tool_problems: Why, by name: ``tools-box-off``, ``off``, ``no-kernel``, ``unknown``, ….
-        variables: Names of live values that went along.
+        variables: What became of the live values that the question refers to.
         images: What became of the question's pictures.
         landmarks: What the question may point at, as sent.
         request_sha256: Hash of the canonical JSON of the request.
@@ -106,7 +107,7 @@ class ContextReport:
     tools_offered: Sequence[str]
     tools_disabled: Sequence[str]
     tool_problems: Mapping[str, str]
-    variables: Sequence[str]
+    variables: Sequence[Variable]
     images: Sequence[AttachedImage]
     landmarks: Mapping[str, Mapping[str, str | int]]
     request_sha256: str
@@ -115,7 +116,8 @@ class ContextReport:
     @property
     def trimmed(self) -> bool:
         """Whether something that could have gone along did not fit."""
-        return bool(self.omitted or self.truncations or any(each.problem for each in self.images))
+        missing = [each.problem for each in self.images] + [each.problem for each in self.variables]
+        return bool(self.omitted or self.truncations or any(missing))
 
     def to_json(self) -> dict[str, JsonValue]:
         """Everything, as JSON values."""
