@@ -59,7 +59,7 @@ def replace_lines(source: str, start: int, end: int, content: str) -> str:
     before, old, after = lines[: start - 1], lines[start - 1 : end], lines[end:]
     if content and old[-1].endswith("\n") and not content.endswith("\n"):
         content += "\n"
-    if not content and not after and before:
+    if not content and not after and before and before[-1] != "\n":
         before[-1] = before[-1].removesuffix("\n")
     return "".join((*before, content, *after))
 
