@@ -33,7 +33,8 @@ def _short(value: Any, definitions: Mapping[str, Any]) -> Any:
     if "$ref" in value:
         name = str(value["$ref"]).rsplit("/", 1)[-1]
         rest = {key: each for key, each in value.items() if key != "$ref"}
-        return _short({**definitions[name], **rest}, definitions)
+        meant = {key: each for key, each in definitions[name].items() if key != "description"}
+        return _short({**meant, **rest}, definitions)
     kept = {key: each for key, each in value.items() if key not in WITHOUT}
     kept = _without_null(kept)
     if "properties" in kept:
