@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -80,7 +80,12 @@ class Run:
         self.news = anyio.Event()
 
     async def move(
-        self, status: RunStatus, error: NbinlineError | None = None, *, at: float | None = None
+        self,
+        status: RunStatus,
+        error: NbinlineError | None = None,
+        *,
+        at: float | None = None,
+        also: tuple[str, Mapping[str, JsonValue]] | None = None,
     ) -> bool:
         """Go to another status if that is a legal step, and journal it.
 
@@ -88,27 +93,53 @@ class Run:
             status: Where to.
             error: Why, if it failed.
             at: When it happened, in seconds since the epoch; now by default.
+            also: An event to journal before it, in the same commit.
 
         Returns:
             Whether the status changed.
         """
         async with self._moving:
-            if status not in TRANSITIONS[self.record.status]:
-                return False
-            now = time.time() if at is None else at
-            self.record = replace(
-                self.record,
-                status=status,
-                started_at=now if status is RunStatus.PREPARING else self.record.started_at,
-                ended_at=now if status.ended else None,
-                error_code=error.code if error else None,
-                error_message=error.message if error else None,
-            )
-            await self.around.journal.save(self.record)
-        data: dict[str, JsonValue] = {"status": status.value}
-        if error is not None:
-            data["code"] = error.code
-        await self.note("status", data)
-        if status.ended:
+            legal = status in TRANSITIONS[self.record.status]
+            if legal:
+                self.record = self._moved(status, error, time.time() if at is None else at)
+            events = [also] if also is not None else []
+            if legal:
+                code = {"code": error.code} if error is not None else {}
+                events.append(("status", {"status": status.value, **code}))
+            await self._journal(events, save=legal)
+        if legal and status.ended:
             self.ended.set()
-        return True
+        return legal
+
+    def _moved(self, status: RunStatus, error: NbinlineError | None, now: float) -> RunRecord:
+        return replace(
+            self.record,
+            status=status,
+            started_at=now if status is RunStatus.PREPARING else self.record.started_at,
+            ended_at=now if status.ended else None,
+            error_code=error.code if error else None,
+            error_message=error.message if error else None,
+        )
+
+    async def _journal(
+        self, events: Sequence[tuple[str, Mapping[str, JsonValue]]], *, save: bool
+    ) -> None:
+        """Write row and events in their order; together they wait for one commit."""
+        failures: list[Exception] = []
+
+        async def kept(writing: Awaitable[object]) -> None:
+            try:
+                await writing
+            except Exception as error:
+                failures.append(error)
+
+        journal = self.around.journal
+        async with anyio.create_task_group() as tasks:
+            if save:
+                tasks.start_soon(kept, journal.save(self.record))
+            for kind, data in events:
+                tasks.start_soon(kept, journal.append(self.run_id, kind, data))
+        if failures:
+            raise failures[0]
+        self.news.set()
+        self.news = anyio.Event()

@@ -179,13 +179,13 @@ class Turns:
         await run.move(RunStatus.RUNNING_TOOL)
         answers = await caller.answer(calls)
         run.record = replace(run.record, steps=run.record.steps + 1)
-        await run.note("round", {"number": run.record.steps, "calls": len(calls)})
+        ended = ("round", {"number": run.record.steps, "calls": len(calls)})
         if self._site.answer_gone:
             raise CellGone
         if last or caller.used_up:
             ending = answers[-1]
             answers = (*answers[:-1], replace(ending, text=ending.text + LAST_ROUND))
-        await run.move(RunStatus.STREAMING)
+        await run.move(RunStatus.STREAMING, also=ended)
         assert turn.ended is not None
         return ToolRound("".join(turn.text), calls, answers, turn.ended.carried)
 

@@ -88,13 +88,14 @@ class Answering(RequestHandler):
         self.gone.set()
 
     async def post(self) -> None:
+        came = time.time()
         body = json.loads(self.request.body)
         script = self._script(wires.prompt_of(body), wires.rounds_in(body))
         if problem := rules.problem(self.wire_name, body):
             script = {"status": 400, "error": {"message": problem, "type": "invalid_request_error"}}
         record = Record(
             len(self.state.records),
-            time.time(),
+            came,
             self.request.path,
             dict(self.request.headers.get_all()),
             body,
