@@ -17,6 +17,10 @@ from .messages import JsonValue
 from .tools.approval import Approvals
 
 
+Happened = tuple[str, Mapping[str, JsonValue]]
+"""An event that is to be journalled: its kind and its data."""
+
+
 @dataclass(eq=False)
 class Run:
     """A run as the server holds it while it lives.
@@ -75,9 +79,11 @@ class Run:
 
     async def note(self, kind: str, data: Mapping[str, JsonValue]) -> None:
         """Journal one event and wake whoever waits for news."""
-        await self.around.journal.append(self.run_id, kind, data)
-        self.news.set()
-        self.news = anyio.Event()
+        await self.journalled([(kind, data)])
+
+    async def journalled(self, events: Sequence[Happened]) -> None:
+        """Journal events in one commit and wake whoever waits for news."""
+        await self._journal(events, save=False)
 
     async def move(
         self,
@@ -85,7 +91,7 @@ class Run:
         error: NbinlineError | None = None,
         *,
         at: float | None = None,
-        also: tuple[str, Mapping[str, JsonValue]] | None = None,
+        also: Sequence[Happened] = (),
     ) -> bool:
         """Go to another status if that is a legal step, and journal it.
 
@@ -93,7 +99,7 @@ class Run:
             status: Where to.
             error: Why, if it failed.
             at: When it happened, in seconds since the epoch; now by default.
-            also: An event to journal before it, in the same commit.
+            also: What to journal before it, in the same commit.
 
         Returns:
             Whether the status changed.
@@ -102,7 +108,7 @@ class Run:
             legal = status in TRANSITIONS[self.record.status]
             if legal:
                 self.record = self._moved(status, error, time.time() if at is None else at)
-            events = [also] if also is not None else []
+            events = [*also]
             if legal:
                 code = {"code": error.code} if error is not None else {}
                 events.append(("status", {"status": status.value, **code}))
@@ -121,9 +127,7 @@ class Run:
             error_message=error.message if error else None,
         )
 
-    async def _journal(
-        self, events: Sequence[tuple[str, Mapping[str, JsonValue]]], *, save: bool
-    ) -> None:
+    async def _journal(self, events: Sequence[Happened], *, save: bool) -> None:
         """Write row and events in their order; together they wait for one commit."""
         failures: list[Exception] = []
 

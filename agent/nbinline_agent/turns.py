@@ -176,16 +176,20 @@ class Turns:
 
     async def _call(self, caller: Caller, turn: Turn, *, last: bool) -> ToolRound:
         run, calls = self._run, tuple(turn.calls)
-        await run.move(RunStatus.RUNNING_TOOL)
-        answers = await caller.answer(calls)
+        self._site.due = RunStatus.RUNNING_TOOL
+        try:
+            answers = await caller.answer(calls)
+        except NbinlineError:
+            await self._site.flush()
+            raise
         run.record = replace(run.record, steps=run.record.steps + 1)
         ended = ("round", {"number": run.record.steps, "calls": len(calls)})
+        await self._site.flush(ended, status=RunStatus.STREAMING)
         if self._site.answer_gone:
             raise CellGone
         if last or caller.used_up:
             ending = answers[-1]
             answers = (*answers[:-1], replace(ending, text=ending.text + LAST_ROUND))
-        await run.move(RunStatus.STREAMING, also=ended)
         assert turn.ended is not None
         return ToolRound("".join(turn.text), calls, answers, turn.ended.carried)
 

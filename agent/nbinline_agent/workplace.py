@@ -18,7 +18,7 @@ from .ids import CellId, NotebookPath
 from .journal import RunStatus
 from .kernel import Kernel
 from .messages import JsonValue
-from .run import Run
+from .run import Happened, Run
 from .tools.approval import ALLOWED, Approval
 from .tools.base import Preview, Tool, ToolContext
 from .tools.insertions import Insertions
@@ -32,6 +32,7 @@ class Workplace:
 
     Attributes:
         room: A number that goes up whenever the run comes into another room.
+        due: The status that the run goes to with the next event.
     """
 
     def __init__(self, run: Run) -> None:
@@ -48,6 +49,8 @@ class Workplace:
         self._insertions: Insertions | None = None
         self._arrived = anyio.Event()
         self._progressed = float("-inf")
+        self._held: list[Happened] = []
+        self.due: RunStatus | None = None
         self._path = run.record.path
 
     @contextmanager
@@ -152,9 +155,25 @@ class Workplace:
             # The room was replaced and nobody has noticed yet.
             await anyio.sleep(0.02)
 
-    async def note(self, kind: str, data: Mapping[str, JsonValue]) -> None:
-        """Journal an event."""
-        await self._run.note(kind, data)
+    async def note(self, kind: str, data: Mapping[str, JsonValue], *, later: bool = False) -> None:
+        """Journal an event; with ``later`` together with what comes next, at the latest then."""
+        self._held.append((kind, data))
+        if not later:
+            await self.flush()
+
+    async def flush(self, *more: Happened, status: RunStatus | None = None) -> None:
+        """Journal what was held back, and more, and the status that is due, in one commit.
+
+        Args:
+            more: Further events.
+            status: The status that is due now, instead of the one that was.
+        """
+        events, self._held = [*self._held, *more], []
+        due, self.due = status or self.due, None
+        if due is not None:
+            await self._run.move(due, also=events)
+        elif events:
+            await self._run.journalled(events)
 
     @property
     def answer_gone(self) -> bool:

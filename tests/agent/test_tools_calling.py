@@ -47,7 +47,7 @@ class Place:
     async def context(self) -> ToolContext:
         return self  # type: ignore[return-value]
 
-    async def note(self, kind: str, data: Mapping[str, JsonValue]) -> None:
+    async def note(self, kind: str, data: Mapping[str, JsonValue], *, later: bool = False) -> None:
         if self.broken:
             raise JournalUnavailable
         await anyio.lowlevel.checkpoint()

@@ -66,8 +66,8 @@ class Site(Protocol):
     async def context(self) -> ToolContext:
         """What tools get to use, once the run is in a room."""
 
-    async def note(self, kind: str, data: Mapping[str, JsonValue]) -> None:
-        """Journal an event."""
+    async def note(self, kind: str, data: Mapping[str, JsonValue], *, later: bool = False) -> None:
+        """Journal an event; with ``later`` together with what comes next, at the latest then."""
 
     def alone(self) -> bool:
         """Whether it is the asker's own server, and nobody else is in the notebook."""
@@ -123,7 +123,7 @@ class Caller:
         outcomes: list[_Outcome] = []
         self._brake.next_round()
         for batch in self._batches(calls):
-            outcomes += await self._together(batch)
+            outcomes += await self._together(batch, last=len(outcomes) + len(batch) == len(calls))
         return tuple(
             ToolAnswer(
                 call.call_id,
@@ -158,7 +158,7 @@ class Caller:
         if reads:
             yield reads
 
-    async def _together(self, calls: Sequence[ToolCall]) -> list[_Outcome]:
+    async def _together(self, calls: Sequence[ToolCall], *, last: bool) -> list[_Outcome]:
         outcomes: dict[int, _Outcome] = {}
         failures: list[Exception] = []
         places = anyio.CapacityLimiter(self._limits.parallel)
@@ -166,7 +166,7 @@ class Caller:
         async def one(place: int, number: int, call: ToolCall) -> None:
             async with places:
                 try:
-                    outcomes[place] = await self._recorded(call, number)
+                    outcomes[place] = await self._recorded(call, number, last=last)
                 except Exception as error:
                     failures.append(error)
 
@@ -180,7 +180,7 @@ class Caller:
 
     # One call
 
-    async def _recorded(self, call: ToolCall, number: int) -> _Outcome:
+    async def _recorded(self, call: ToolCall, number: int, *, last: bool) -> _Outcome:
         call_id = self._unique(call.call_id)
         await self._site.note(
             "tool-called",
@@ -207,6 +207,8 @@ class Caller:
                         "summary": brief(outcome.text),
                         "cell_ids": list(outcome.cells),
                     },
+                    # The end of the round is journalled right behind it.
+                    later=last and outcome.outcome != "cancelled",
                 )
         return outcome
 
