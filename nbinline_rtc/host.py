@@ -31,6 +31,7 @@ from nbinline_agent.tools.modes import DEFAULT_MODES, parse_modes
 from nbinline_agent.tools.results import ResultBounds
 from nbinline_agent.tools.toolset import NotebookToolset
 
+from .cell_runs import CellRuns
 from .connections import Addresses, ServerConnections
 from .credentials import CredentialStore
 from .earlier import SavedSettings, saved_settings
@@ -104,6 +105,7 @@ class Host:
     journal: Journal
     connections: ServerConnections
     notes: Notes
+    cell_runs: CellRuns
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -198,7 +200,9 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                 while_live=PacedCollector().run,
             )
         )
-        yield Host(runtime, journal, connections, Notes(rooms, kernels))
+        notes = Notes(rooms, kernels)
+        cell_runs = await stack.enter_async_context(CellRuns(runtime, rooms, kernels, notes))
+        yield Host(runtime, journal, connections, notes, cell_runs)
 
 
 def _secret(path: Path) -> bytes:

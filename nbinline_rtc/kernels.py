@@ -65,9 +65,14 @@ class KernelsOfServer:
         self._tasks.cancel_scope.cancel()
         await self._stack.aclose()
 
-    def of(self, path: NotebookPath) -> NotebookKernel:
-        """The kernel of a notebook."""
-        return NotebookKernel(self, path)
+    def of(self, path: NotebookPath, kernel_id: str | None = None) -> NotebookKernel:
+        """The kernel of a notebook.
+
+        Args:
+            path: The notebook.
+            kernel_id: A kernel that somebody names; else that of the notebook's session.
+        """
+        return NotebookKernel(self, path, kernel_id)
 
     def manager(self, kernel_id: str) -> Any:
         """Jupyter's manager of one kernel.
@@ -75,10 +80,9 @@ class KernelsOfServer:
         Raises:
             NoKernel: There is no such kernel.
         """
-        try:
-            return self._managers.get_kernel(kernel_id)
-        except KeyError:
-            raise NoKernel from None
+        if kernel_id not in self._managers:
+            raise NoKernel
+        return self._managers.get_kernel(kernel_id)
 
     async def find(self, path: NotebookPath) -> str | None:
         """Id of the kernel of a notebook's session, or None; never starts one."""
@@ -251,13 +255,19 @@ class _Connection:
 class NotebookKernel:
     """Implements the agent's ``Kernel`` for one notebook."""
 
-    def __init__(self, kernels: KernelsOfServer, path: NotebookPath) -> None:
+    def __init__(
+        self, kernels: KernelsOfServer, path: NotebookPath, kernel_id: str | None = None
+    ) -> None:
         self._kernels = kernels
         self._path = path
+        self._named = kernel_id
+
+    async def _find(self) -> str | None:
+        return self._named or await self._kernels.find(self._path)
 
     async def state(self) -> KernelState:
         """What is known without asking the kernel."""
-        kernel_id = await self._kernels.find(self._path)
+        kernel_id = await self._find()
         if kernel_id is None:
             return KernelState("", "", "none", self._kernels.lost(self._path))
         manager = self._kernels.manager(kernel_id)
@@ -268,14 +278,14 @@ class NotebookKernel:
 
     async def start(self, name: str = "") -> None:
         """Start a kernel if the notebook has none."""
-        if await self._kernels.find(self._path) is None:
+        if await self._find() is None:
             kernel_id = await self._kernels.start(self._path, name)
             async with self._kernels.connected(kernel_id) as channels:
                 self._kernels.noticed(self._path, channels.identity)
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[tuple[str, KernelChannels]]:
-        kernel_id = await self._kernels.find(self._path)
+        kernel_id = await self._find()
         if kernel_id is None:
             raise NoKernel
         async with self._kernels.connected(kernel_id) as channels:
@@ -360,14 +370,14 @@ class NotebookKernel:
 
     async def interrupt(self) -> None:
         """Interrupt what runs, whoever runs it."""
-        kernel_id = await self._kernels.find(self._path)
+        kernel_id = await self._find()
         if kernel_id is None:
             raise NoKernel
         await self._kernels.interrupt(kernel_id)
 
     async def restart(self) -> None:
         """Restart; everything the kernel knew is gone, and whoever asked for it knows."""
-        kernel_id = await self._kernels.find(self._path)
+        kernel_id = await self._find()
         if kernel_id is None:
             raise NoKernel
         await self._kernels.restart(kernel_id)

@@ -99,9 +99,7 @@ def start_run(body: Any, author: Author) -> StartRun:
         BadRequest: A field is missing, unknown in kind or out of bounds.
     """
     fields = object_of(body)
-    digest = text_of(fields, "source_sha256", 64, required=False)
-    if digest is not None and not _SHA256.fullmatch(digest):
-        raise BadRequest("The field 'source_sha256' must be 64 lower-case hex digits.")
+    digest = source_hash_of(fields)
     return StartRun(
         path=path_of(fields.get("path")),
         cell_id=cell_id_of(fields),
@@ -112,6 +110,18 @@ def start_run(body: Any, author: Author) -> StartRun:
         client_request_id=text_of(fields, "client_request_id", MAX_ID, required=False),
         wait_for_kernel=_wait_for_kernel(fields.get("wait_for_kernel")),
     )
+
+
+def source_hash_of(fields: Mapping[str, Any]) -> str | None:
+    """The hash of a cell's source as the person saw it, or None.
+
+    Raises:
+        BadRequest: It is no SHA-256 in hexadecimal.
+    """
+    digest = text_of(fields, "source_sha256", 64, required=False)
+    if digest is not None and not _SHA256.fullmatch(digest):
+        raise BadRequest("The field 'source_sha256' must be 64 lower-case hex digits.")
+    return digest
 
 
 def _wait_for_kernel(value: Any) -> float:

@@ -32,6 +32,7 @@ from .errors import (
     RunActive,
     TooManyRuns,
 )
+from .executing import settle_cells
 from .ids import CellId, FileId, NotebookPath, RunId
 from .journal import RunRecord, RunStatus
 from .recovery import settle_marks
@@ -151,9 +152,20 @@ class Desk:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(until_lost)
+            tasks.start_soon(self._settle_cells, membership)
             await self._until_idle()
             tasks.cancel_scope.cancel()
         return self.closing
+
+    async def _settle_cells(self, membership: Membership) -> None:
+        """Take back the marks of cells whose page or server went away while they ran."""
+        if self.around.kernels is None:
+            return
+        kernel = self.around.kernels.of(membership.path)
+        try:
+            await settle_cells(kernel, Notebook(membership.peer), "settle")
+        except NbinlineError as error:
+            log.warning("cells not settled", notebook=self.path, code=error.code)
 
     async def _until_idle(self) -> None:
         while True:

@@ -33,7 +33,8 @@
     │   ├── NoKernel               no kernel runs for the notebook
     │   ├── KernelBusy             it is busy and cannot be looked into, or its turn did not come
     │   ├── KernelDied             it died, or was restarted, meanwhile
-    │   └── KernelRefused          what was asked of it cannot be done there
+    │   ├── KernelRefused          what was asked of it cannot be done there
+    │   └── CellFailed             a person's cell, run by the server, did not end well
     ├── NoProgress              the model repeats itself, or never comes to an answer
     ├── RunLimit                a limit of one run was reached
     ├── RoomLost                the shared document went away under us
@@ -346,6 +347,14 @@ class RunLimit(NbinlineError):
     code = "run-limit"
     http_status = 409
     default_message = "This run reached a limit of the server. Continue it to get the rest."
+
+
+class CellFailed(KernelError):
+    """A person's code cell, run by the server, raised an error, was interrupted or was dropped."""
+
+    code = "cell-failed"
+    http_status = 422
+    default_message = "The cell failed; its outputs say how."
 
 
 class RoomLost(NbinlineError):

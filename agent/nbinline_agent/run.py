@@ -16,7 +16,6 @@ from .journal import TRANSITIONS, RunRecord, RunStatus
 from .messages import JsonValue
 from .tools.approval import Approvals
 
-
 Happened = tuple[str, Mapping[str, JsonValue]]
 """An event that is to be journalled: its kind and its data."""
 

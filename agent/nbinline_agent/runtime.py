@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -16,7 +16,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from .answering import choose_tools, look_up_values
+from .answering import Memberships, choose_tools, look_up_values
 from .asking import Override, StartRun, Surroundings
 from .context.build import build
 from .desk import Desk, DeskLimits, Planner
@@ -238,6 +238,18 @@ class Runtime:
         if allow and remember:
             self._around.remembered.allow(run.plan.file_id, record.author.username, approval.tool)
         approval.settle(ALLOWED if allow else DENIED, by.username)
+
+    @asynccontextmanager
+    async def in_room(self, path: NotebookPath) -> AsyncIterator[Memberships]:
+        """Be in a notebook's room, the same one that its runs write to.
+
+        Raises:
+            RequestError: There is no such notebook, or it cannot be written.
+        """
+        path, file_id = await self._rooms.resolve(path)
+        desk = self._desk(path, file_id)
+        with desk.using():
+            yield desk
 
     # -- look-ups ---------------------------------------------------------------------------
 

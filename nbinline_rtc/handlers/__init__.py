@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .base import NbinlineHandler
 from .context import PreviewHandler
+from .kernels import ExecuteCellHandler
 from .notes import NotesHandler
 from .runs import ApprovalHandler, ContinueHandler, EventsHandler, RunHandler, RunsHandler
 from .settings import DefaultConnectionHandler, KeyHandler, KeysHandler
@@ -24,5 +25,6 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/settings/keys/([a-z_]+)", KeyHandler),
     (r"/nbinline/settings/default-connection", DefaultConnectionHandler),
     (r"/nbinline/(.*)", UnknownRouteHandler),
+    (r"/api/kernels/([^/]+)/execute", ExecuteCellHandler),
 ]
 """Every route below the base URL with its handler."""
