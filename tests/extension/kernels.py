@@ -102,8 +102,8 @@ class Context:
 TOOLS = {tool.name: tool for tool in (*execution_tools(), *inspect_tools())}
 
 
-async def use(context: Context, name: str, **arguments: Any) -> ToolResult:
+async def use(context: Context, called: str, /, **arguments: Any) -> ToolResult:
     """Call a tool as the loop does."""
-    tool = TOOLS[name]
+    tool = TOOLS[called]
     checked = tool.arguments.model_validate(arguments)
     return await tool.call(cast("Any", context), checked)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import itertools
 import os
-import tokenize
 import types
 from typing import TYPE_CHECKING
 
@@ -20,8 +18,6 @@ SCAN = 500
 """Members or items that a search looks at."""
 SOURCE = 12000
 """Characters of a source or help text."""
-FILE = 1000000
-"""Bytes of a Python file that is parsed."""
 
 
 def inspect_python(names, name, section="help"):
@@ -122,17 +118,6 @@ def source_files(names, name, module="", limit=30):
     return {"path": path, "folder": folder, "total": len(near), "files": near[:limit]}
 
 
-def source_doc(names, path, symbol=""):
-    """Docstrings and definitions of a Python file, read without importing it."""
-    tree = _parsed(path)
-    if symbol:
-        node = _definition(tree, symbol)
-        return {"text": shortened(_outline(node, symbol, 0, whole=True), SOURCE)[0]}
-    parts = [ast.get_docstring(tree) or ""]
-    parts += [_outline(node, node.name, 0) for node in tree.body if isinstance(node, _DEFINITIONS)]
-    return {"text": shortened("\n".join(part for part in parts if part), SOURCE)[0]}
-
-
 # Looking
 
 
@@ -169,7 +154,7 @@ def _doc(value):
         doc = vars(value).get("__doc__")
     elif isinstance(value, type):
         doc = value.__dict__.get("__doc__")
-    elif callable(value):
+    elif callable(value) or type(value) is property:
         doc = getattr(value, "__doc__", None)
     return inspect.cleandoc(doc) if isinstance(doc, str) else ""
 
@@ -239,60 +224,3 @@ def _in_text(text, wanted, limit):
             break
         hits.append({"at": place, "text": text[max(0, place - 60) : place + len(wanted) + 60]})
     return hits
-
-
-# Files
-
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-
-def _parsed(path):
-    path = os.path.expanduser(path)
-    if not path.endswith(".py") or not os.path.isfile(path):
-        raise BadArguments(f"there is no Python file {path}")
-    if os.path.getsize(path) > FILE:
-        raise BadArguments("the file is larger than 1 MB")
-    try:
-        with tokenize.open(path) as file:
-            return ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError) as error:
-        raise BadArguments(f"{path} cannot be read as Python: {error}") from None
-
-
-def _definition(tree, symbol):
-    node = tree
-    for part in symbol.split("."):
-        inside = [n for n in node.body if isinstance(n, _DEFINITIONS) and n.name == part]
-        if not inside:
-            raise BadArguments(f"the file defines no {symbol}")
-        node = inside[-1]
-    return node
-
-
-def _outline(node, name, level, whole=False):
-    """A definition as one line with its docstring; of a class its public methods too."""
-    indent = "    " * level
-    if isinstance(node, ast.ClassDef):
-        head = f"{indent}class {name}"
-    else:
-        kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-        head = f"{indent}{kind} {name}({_arguments(node.args)})"
-    doc = ast.get_docstring(node) or ""
-    if not whole:
-        doc = doc.split("\n")[0]
-    lines = [head, *(f"{indent}    {line}" for line in doc.split("\n") if doc)]
-    inside = node.body if isinstance(node, ast.ClassDef) else []
-    public = [n for n in inside if isinstance(n, _DEFINITIONS) and not n.name.startswith("_")]
-    return "\n".join((*lines, *(_outline(each, each.name, level + 1) for each in public)))
-
-
-def _arguments(arguments):
-    names = [each.arg for each in getattr(arguments, "posonlyargs", []) + arguments.args]
-    if arguments.vararg:
-        names.append(f"*{arguments.vararg.arg}")
-    elif arguments.kwonlyargs:
-        names.append("*")
-    names += [each.arg for each in arguments.kwonlyargs]
-    if arguments.kwarg:
-        names.append(f"**{arguments.kwarg.arg}")
-    return ", ".join(names)

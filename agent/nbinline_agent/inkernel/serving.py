@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         search_docs,
         search_value,
         show_doc,
-        source_doc,
         source_files,
     )
     from .functions import BadArguments, bound, functions
@@ -177,7 +176,6 @@ _QUESTIONS = {
     "inspect_value": inspect_value,
     "search_value": search_value,
     "source_files": source_files,
-    "source_doc": source_doc,
 }
 
 

@@ -6,6 +6,7 @@ import ast
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -20,6 +21,7 @@ from nbinline_agent.messages import Image, JsonValue
 from nbinline_agent.render.outputs import summarise
 
 from .base import Preview, Tool, ToolContext, ToolError, ToolResult
+from .sight import visible
 
 DEADLINE = 120.0
 """Seconds a cell may run unless the call says otherwise."""
@@ -39,8 +41,7 @@ MOST_CELLS = 50
 MAX_IMAGES = 3
 """Images of one call that go to a model."""
 
-MAX_IMAGE = 4_000_000
-"""Bytes of an image that goes to a model as it is."""
+HIDDEN = "What it gave is hidden by the course."
 
 CODE_LENGTH = 8_000
 """Characters of scratch code."""
@@ -111,9 +112,11 @@ async def _run_cell(ctx: ToolContext, arguments: RunCell) -> ToolResult:
     """Run a code cell as it stands; its outputs appear in the notebook for everybody."""
     kernel = await _started(ctx)
     run = await _run(ctx, kernel, arguments.cell_id, arguments.expected_source, arguments.timeout)
-    cell = CellId(arguments.cell_id)
     return ToolResult(
-        _told(run), data=_measured(run.execution), images=_images(ctx, [run]), cells=(cell,)
+        _told(run),
+        data=_measured(run.execution),
+        images=_images(ctx, [run]),
+        cells=(CellId(arguments.cell_id),),
     )
 
 
@@ -234,8 +237,9 @@ async def _run(
 ) -> CellRun:
     await ctx.at(CellId(cell_id))
     cell = _code_cell(ctx, cell_id, expected)
+    _, hidden = visible(cell.source, cell.metadata, ctx.policy)
     try:
-        return await run_cell(
+        run = await run_cell(
             kernel,
             lambda: ctx.notebook,
             cell.id,
@@ -243,10 +247,17 @@ async def _run(
             origin=ctx.run_id,
             deadline=timeout,
         )
+        return _without_outputs(run) if hidden else run
     except NoKernel as error:
         raise ToolError("The kernel was shut down. Run the cell again to start one.") from error
     except KernelError as error:
         raise ToolError(error.message) from error
+
+
+def _without_outputs(run: CellRun) -> CellRun:
+    """What a model may know of a cell that the course hides."""
+    text = {"output_type": "stream", "name": "stdout", "text": HIDDEN}
+    return CellRun(replace(run.execution, error=""), [text])
 
 
 def _code_cell(ctx: ToolContext, cell_id: str, expected: str) -> Cell:
@@ -331,7 +342,7 @@ def _ending(execution: Execution) -> str:
         case "ok":
             return f"{name} ran without an error in {seconds}."
         case "error":
-            return f"{name} failed after {seconds}: {execution.error}"
+            return f"{name} failed after {seconds}: {execution.error}".rstrip(": ") + "."
         case "timed-out" if execution.stuck:
             return (
                 f"It did not end within {seconds} and does not react to being interrupted. "
@@ -383,8 +394,7 @@ def _raster(data: Mapping[str, Any]) -> list[Image]:
                 content = base64.b64decode(encoded)
             except (binascii.Error, ValueError):
                 continue
-            if len(content) <= MAX_IMAGE:
-                return [Image(kind, content)]  # type: ignore[arg-type]
+            return [Image(kind, content)]  # type: ignore[arg-type]
     return []
 
 
@@ -417,7 +427,9 @@ async def _preview(ctx: ToolContext, arguments: RunCell | RunCells) -> Preview:
     """The code that would run."""
     wanted = [arguments] if isinstance(arguments, RunCell) else list(arguments.cells)
     sources = [
-        ctx.notebook.source(each.cell_id) for each in wanted if ctx.notebook.has(each.cell_id)
+        visible(ctx.notebook.source(cell), ctx.notebook.metadata(cell), ctx.policy)[0]
+        for cell in (CellId(each.cell_id) for each in wanted)
+        if ctx.notebook.has(cell)
     ]
     noun = "a cell" if len(wanted) == 1 else f"{len(wanted)} cells"
     return Preview(

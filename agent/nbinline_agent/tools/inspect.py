@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from nbinline_agent.context.hiding import hide_in_place
 from nbinline_agent.errors import KernelError
 from nbinline_agent.messages import JsonValue
 
@@ -88,13 +89,6 @@ class SourceFiles(BaseModel):
     name: str = Field(min_length=1, max_length=NAME)
     module: str = Field("", max_length=NAME)
     limit: int = Field(30, ge=1, le=100)
-
-
-class SourceDoc(BaseModel):
-    """Arguments of ``source_doc``."""
-
-    path: str = Field(min_length=1, max_length=4_096)
-    symbol: str = Field("", max_length=NAME)
 
 
 class TraceFunction(BaseModel):
@@ -192,7 +186,9 @@ def _look(
             found = await kernel_of(ctx).ask(name, asked, wait=WAIT)
         except KernelError as error:
             raise ToolError(error.message) from error
-        return ToolResult(render(found))
+        text = render(found)
+        # The source of a function may be that of a cell.
+        return ToolResult(hide_in_place(text) if ctx.policy.hide_solutions else text)
 
     return Tool(name, group, description, arguments, call, needs_kernel=True, deadline=30.0)
 
@@ -247,12 +243,6 @@ def inspect_tools() -> tuple[Tool, ...]:
             "The file a Python object comes from and the Python files beside it.",
             SourceFiles,
             _files,
-        ),
-        _look(
-            "source_doc",
-            "Docstrings and definitions of a Python file, without importing it.",
-            SourceDoc,
-            _text,
         ),
         Tool(
             "trace_function",
