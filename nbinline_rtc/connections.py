@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import anyio
@@ -19,6 +19,7 @@ from nbinline_agent.messages import ConnectionInfo
 from nbinline_agent.providers import catalog
 from nbinline_agent.providers.base import Provider, Timeouts
 from nbinline_agent.providers.opening import load_adapter, open_provider
+from nbinline_agent.render.images import ImageLimits
 
 from .credentials import KEYLESS_CONNECTIONS, CredentialStore
 from .local_model import CONTEXT_TOKENS, MAX_OUTPUT_TOKENS, LocalModel
@@ -101,7 +102,8 @@ class ServerConnections(AsyncContextManagerMixin):
         compatible_models: tuple[str, ...] = (),
         preferred: str = "",
         timeouts: Timeouts | None = None,
-        budget_chars: int = 64_000,
+        budget_chars: int | None = None,
+        compatible_images: bool = False,
     ) -> None:
         self._store = store
         self._local = local
@@ -110,6 +112,7 @@ class ServerConnections(AsyncContextManagerMixin):
         self._preferred = preferred
         self._timeouts = timeouts or Timeouts()
         self._budget_chars = budget_chars
+        self._compatible_images = compatible_images
         self._infos: dict[str, ConnectionInfo] = {}
         self._saved_default: str | None = None
         self._clients: dict[str, _Client] = {}
@@ -142,11 +145,13 @@ class ServerConnections(AsyncContextManagerMixin):
             return connection.info(configured=ready, source="none-needed")
         source = self._store.source(connection.id)
         if connection.id == "openai_compatible":
-            return connection.info(
+            info = connection.info(
                 configured=bool(self.address(connection)),
                 source=source or "none-needed",
                 models=self._compatible_models,
             )
+            images = dict.fromkeys(info.models, self._compatible_images)
+            return replace(info, images=images, other_images=self._compatible_images)
         return connection.info(configured=source is not None, source=source or "missing")
 
     @property
@@ -167,11 +172,19 @@ class ServerConnections(AsyncContextManagerMixin):
         if connection == "local":
             return Limits.for_model(CONTEXT_TOKENS, MAX_OUTPUT_TOKENS, 2.8)
         known = catalog.limits(connection, model)
-        if known.context_tokens is None:
-            return Limits(self._budget_chars)
         return Limits.for_model(
-            known.context_tokens, known.max_output_tokens, known.chars_per_token
+            known.context_tokens,
+            known.max_output_tokens,
+            known.chars_per_token,
+            budget_chars=self._budget_chars,
         )
+
+    def images(self, connection: str, model: str) -> ImageLimits | None:
+        """What pictures the model takes; None if it takes none."""
+        known = catalog.limits(connection, model)
+        if known.images or (connection == "openai_compatible" and self._compatible_images):
+            return ImageLimits(side=known.image_side, size=known.image_bytes)
+        return None
 
     def max_output(self, connection: str, model: str) -> int | None:
         """Output tokens to ask for, or None where the service decides."""

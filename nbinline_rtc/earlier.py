@@ -12,10 +12,11 @@ from typing import Any
 import json5
 
 from nbinline_agent.context.choices import Mode
-from nbinline_agent.context.instructions import STYLES
+from nbinline_agent.context.instructions import STYLE_LIMIT, STYLES
 
 from .credentials import CredentialStore
 from .private_files import FileRefused, PrivateFile, config_root
+from .styles import valid_styles
 
 EARLIER_NAME = "nbinlineai"
 
@@ -59,8 +60,6 @@ _DEFAULT_WORDS: Mapping[str, str] = MappingProxyType(
 _KNOWN: Mapping[str, frozenset[str]] = MappingProxyType(
     {"contextMode": frozenset(Mode), "promptMode": frozenset(STYLES)}
 )
-MAX_WORDING = 8_000
-"""Longest wording of a style, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def saved_settings(path: Path | None = None) -> SavedSettings:
     """
     content = settings_file(path).read()
     return SavedSettings(
-        _valid_defaults(content.get("defaults")), _valid_styles(content.get("styles"))
+        _valid_defaults(content.get("defaults")), valid_styles(content.get("styles"))
     )
 
 
@@ -179,7 +178,7 @@ def import_earlier(
     if defaults or styles:
         with settings.change() as content:
             old = SavedSettings(
-                _valid_defaults(content.get("defaults")), _valid_styles(content.get("styles"))
+                _valid_defaults(content.get("defaults")), valid_styles(content.get("styles"))
             )
             first, second = (old, found.settings) if overwrite else (found.settings, old)
             content["defaults"] = {**first.defaults, **second.defaults}
@@ -220,7 +219,7 @@ def _collect(value: Any, defaults: dict[str, str], styles: dict[str, str]) -> No
         if isinstance(item, dict):
             _collect(item, defaults, styles)
         elif style is not None and isinstance(item, str):
-            if item.strip() and len(item) <= MAX_WORDING:
+            if item.strip() and len(item) <= STYLE_LIMIT:
                 styles[style] = item
         elif plain in _DEFAULT_WORDS and isinstance(item, str) and item:
             defaults[_DEFAULT_WORDS[plain]] = item
@@ -253,14 +252,4 @@ def _valid_defaults(value: Any) -> dict[str, str]:
         name: choice
         for name, choice in value.items()
         if name in names and isinstance(choice, str) and choice in _KNOWN.get(name, {choice})
-    }
-
-
-def _valid_styles(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {}
-    return {
-        name: wording
-        for name, wording in value.items()
-        if name in STYLES and isinstance(wording, str) and 0 < len(wording) <= MAX_WORDING
     }

@@ -66,10 +66,30 @@ class NbinlineApp(ExtensionApp):
         400_000, config=True, help="Characters after which an answer is ended (1,000 at least)."
     )
     answer_seconds = Float(3600.0, config=True, help="Seconds after which an answer is ended.")
+    compatible_images = Bool(
+        False, config=True, help="Whether the models of openai_compatible take images."
+    )
     context_budget_chars = Int(
-        64_000,
+        None,
+        allow_none=True,
         config=True,
-        help="Characters of context for models whose window is unknown (1,000 at least).",
+        help="""Characters of context (1,000 at least), whatever the model. By default its window in
+        tokens counts, and 64,000 characters where that is not known.""",
+    )
+    hide_solutions = Bool(
+        True,
+        config=True,
+        help="""Keep from models what stands between nbgrader's marks of solutions, hidden tests and
+        mark schemes.""",
+    )
+    hidden_tags = List(
+        Unicode(), config=True, help="Cells with one of these tags are kept from models whole."
+    )
+    pinned = Dict(
+        config=True,
+        help="""Choices that hold for everybody on this server, by their names in notebooks:
+        backend, model (of that connection), promptMode, reasoningEffort, contextMode, outputs,
+        keepAnswers.""",
     )
     idle_seconds = Float(
         30.0, config=True, help="Seconds the agent stays in a notebook after its last run."
@@ -215,7 +235,13 @@ class NbinlineApp(ExtensionApp):
             silence_timeout=self.silence_timeout,
             answer_characters=max(1_000, self.answer_characters),
             answer_seconds=self.answer_seconds,
-            context_budget_chars=max(1_000, self.context_budget_chars),
+            compatible_images=self.compatible_images,
+            context_budget_chars=None
+            if self.context_budget_chars is None
+            else max(1_000, self.context_budget_chars),
+            hide_solutions=self.hide_solutions,
+            hidden_tags=tuple(self.hidden_tags),
+            pinned=dict(self.pinned),
             idle_seconds=self.idle_seconds,
             journal_max_days=self.journal_max_days,
             journal_max_bytes=self.journal_max_bytes,

@@ -13,7 +13,7 @@ from typing import Any
 import anyio.to_thread
 
 from nbinline_agent.asking import AnswerBounds, Surroundings, ToolBounds
-from nbinline_agent.context.instructions import STYLES
+from nbinline_agent.context.choices import Policy
 from nbinline_agent.desk import PROMPT_LIMIT, DeskLimits
 from nbinline_agent.document.answer import Pacer
 from nbinline_agent.document.presence import AgentUser
@@ -34,17 +34,19 @@ from nbinline_agent.tools.toolset import NotebookToolset
 from .cell_runs import CellRuns
 from .connections import Addresses, ServerConnections
 from .credentials import CredentialStore
-from .earlier import SavedSettings, saved_settings
+from .earlier import SavedSettings, saved_settings, settings_file
 from .event_loop import PacedCollector
 from .kernel_env import scrub_by_default, scrub_kernel_env
 from .kernels import KernelsOfServer
 from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
 from .notes import Notes
+from .pinned import checked
 from .planning import ServerPlanner
 from .private_files import FileRefused, PrivateFile
 from .rooms import RoomsOfServer
 from .sqlite_journal import open_journal
+from .styles import AnswerStyles
 from .toolset import server_tools
 
 
@@ -72,7 +74,11 @@ class HostSettings:
     silence_timeout: float = 60.0
     answer_characters: int = 400_000
     answer_seconds: float = 3600.0
-    context_budget_chars: int = 64_000
+    compatible_images: bool = False
+    context_budget_chars: int | None = None
+    hide_solutions: bool = True
+    hidden_tags: tuple[str, ...] = ()
+    pinned: Mapping[str, Any] = field(default_factory=dict)
     idle_seconds: float = 30.0
     journal_max_days: float = 90.0
     journal_max_bytes: int = 256_000_000
@@ -106,16 +112,14 @@ class Host:
     connections: ServerConnections
     notes: Notes
     cell_runs: CellRuns
+    styles: AnswerStyles
+    pinned: Mapping[str, str | bool]
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
         if any(info.configured for info in self.connections.infos().values()):
             return []
         return ["No connection is configured. Set a key with AI Connections and Keys…."]
-
-    def styles(self) -> Mapping[str, JsonValue]:
-        """The styles an answer may have, with their wording."""
-        return dict(STYLES)
 
     def limits(self) -> Mapping[str, JsonValue]:
         """Bounds a client should know."""
@@ -133,7 +137,9 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
     Raises:
         JournalUnavailable: The record of runs cannot be kept.
         CredentialsUnusable: The file of keys cannot be trusted.
+        BadSettings: A trait has a value that cannot be used.
     """
+    pinned = checked(settings.pinned)
     redactor = Redactor()
     store = CredentialStore(on_secret=redactor.register)
     async with AsyncExitStack() as stack:
@@ -165,10 +171,12 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                 preferred=settings.default_connection,
                 timeouts=Timeouts(settings.connect_timeout, settings.silence_timeout),
                 budget_chars=settings.context_budget_chars,
+                compatible_images=settings.compatible_images,
             )
         )
         secret = await anyio.to_thread.run_sync(_secret, settings.directory / "secret.json")
         saved = await anyio.to_thread.run_sync(_saved, serverapp.log)
+        styles = AnswerStyles(settings_file(), saved.styles)
         kernels = await stack.enter_async_context(KernelsOfServer(serverapp))
         around = Surroundings(
             journal=journal,
@@ -192,6 +200,9 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                     connections,
                     secret,
                     saved,
+                    styles=styles,
+                    pinned=pinned,
+                    policy=Policy(settings.hide_solutions, frozenset(settings.hidden_tags)),
                     max_steps=settings.max_tool_steps,
                     modes=DEFAULT_MODES | parse_modes(settings.tool_approval),
                 ),
@@ -202,7 +213,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         )
         notes = Notes(rooms, kernels)
         cell_runs = await stack.enter_async_context(CellRuns(runtime, rooms, kernels, notes))
-        yield Host(runtime, journal, connections, notes, cell_runs)
+        yield Host(runtime, journal, connections, notes, cell_runs, styles, pinned)
 
 
 def _secret(path: Path) -> bytes:

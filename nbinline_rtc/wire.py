@@ -12,8 +12,9 @@ from typing import Any
 from nbinline_agent.asking import Override, StartRun
 from nbinline_agent.errors import BadRequest, NbinlineError
 from nbinline_agent.ids import CellId, NotebookPath, RunId
-from nbinline_agent.journal import Author, EventPage, RunRecord
+from nbinline_agent.journal import Author, EventPage, RunRecord, StoredEvent
 from nbinline_agent.messages import ConnectionInfo, JsonValue
+from nbinline_agent.provenance import EVENT as INPUTS
 from nbinline_agent.tools.groups import GROUPS
 
 MAX_PATH = 4_096
@@ -238,7 +239,7 @@ def accepted_json(record: RunRecord) -> dict[str, JsonValue]:
 def events_json(page: EventPage) -> dict[str, JsonValue]:
     """A page of a run's journal."""
     events: list[JsonValue] = [
-        {**event.data, "seq": event.seq, "at": iso(event.at), "type": event.type}
+        {**_shown(event), "seq": event.seq, "at": iso(event.at), "type": event.type}
         for event in page.events
     ]
     return {"events": events, "last_seq": page.last_seq, "gap": page.gap}
@@ -254,6 +255,14 @@ def approval_answer(fields: Mapping[str, Any]) -> tuple[bool, bool]:
     if not isinstance(allow, bool) or not isinstance(remember, bool):
         raise BadRequest("The fields 'allow' and 'remember' must be true or false.")
     return allow, remember
+
+
+def _shown(event: StoredEvent) -> Mapping[str, JsonValue]:
+    """An event's data; of inputs, which may be thousands of cells, only how many there are."""
+    cells = event.data.get("cells")
+    if event.type == INPUTS and isinstance(cells, Mapping):
+        return {"cells": len(cells)}
+    return event.data
 
 
 def approvals_json(asked: Iterable[Mapping[str, JsonValue]]) -> list[JsonValue]:
@@ -290,6 +299,9 @@ def connection_json(info: ConnectionInfo) -> dict[str, JsonValue]:
         "free_models": info.free_models,
         "notice": info.notice,
         "efforts": {model: list(efforts) for model, efforts in info.efforts.items()},
+        "other_efforts": list(info.other_efforts),
+        "images": dict(info.images),
+        "other_images": info.other_images,
     }
 
 

@@ -27,6 +27,7 @@ from .ids import CellId, NotebookPath
 from .journal import RunStatus
 from .kernel import LiveValue
 from .messages import ToolRound
+from .provenance import EVENT
 from .run import Run
 from .tools.toolbox import NO_TOOLS, Toolbox
 from .tools.toolset import ToolWish
@@ -232,7 +233,10 @@ class _Answering:
                 source = snapshot.cell(run.record.prompt_cell_id).source
                 values = await look_up_values(run.around, run.plan, self._workplace.path, source)
                 rebuild = partial(self._build, snapshot, box, values, run.answer_text or None)
-                self._turns.begin(tasks, (await rebuild(())).request, box, rebuild)
+                self._workplace.reading = box.reading
+                first = await rebuild(())
+                await self._note_inputs()
+                self._turns.begin(tasks, first.request, box, rebuild)
             await self._turns.write_to(answer)
         except CellGone as error:
             return Outcome(RunStatus.CANCELLED, error)
@@ -275,7 +279,13 @@ class _Answering:
         run.record = replace(run.record, report=built.report.brief())
         await run.around.journal.save(run.record)
         await run.note("context", {"request_sha256": built.report.request_sha256})
+        run.provenance.built(built, first=not rounds)
         return built
+
+    async def _note_inputs(self) -> None:
+        news = self._run.provenance.news()
+        if news is not None:
+            await self._run.note(EVENT, news)
 
     def _look(self, notebook: Notebook, answer: CellId) -> None:
         if notebook.has(answer):
@@ -310,6 +320,7 @@ class _Answering:
                 outcome.status.in_document,
                 error=(error.code, error.message) if error else None,
                 ended_at=ended_at,
+                more=self._run.provenance.metadata(),
             )
         except CellGone as gone:
             error = error or gone
@@ -321,6 +332,7 @@ class _Answering:
             return False
         if self._run.answer_text:
             await self._run.around.journal.record_text(self._run.run_id, self._seen)
+        await self._note_inputs()
         await self._run.move(outcome.status, error, at=ended_at)
         return True
 

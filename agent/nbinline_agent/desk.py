@@ -17,9 +17,10 @@ import structlog
 from .answering import SETTLING, execute
 from .asking import Plan, StartRun, Surroundings
 from .document.answer import AnswerCell
-from .document.notebook import Notebook
+from .document.notebook import Notebook, Snapshot
 from .document.peer import Membership, Rooms
 from .document.replay import apply_updates
+from .document.snapshots import Snapshots
 from .errors import (
     AnswerKept,
     DocumentSuspect,
@@ -70,8 +71,19 @@ class DeskLimits:
 class Planner(Protocol):
     """Decides how a run asks, from the person's choices and the notebook's."""
 
-    def plan(self, start: StartRun, notebook: Notebook, file_id: FileId) -> Plan:
+    def keeps(self, notebook: Notebook, prompt: CellId) -> bool:
+        """Whether a finished answer to the question is not to be replaced."""
+
+    def plan(
+        self, start: StartRun, notebook: Notebook, file_id: FileId, *, needs_key: bool = True
+    ) -> Plan:
         """Choose connection, model, style and limits.
+
+        Args:
+            start: The person's wish.
+            notebook: Where.
+            file_id: The notebook's stable id.
+            needs_key: Whether the connection must be ready to be used.
 
         Raises:
             UnknownConnection: No such connection.
@@ -96,6 +108,7 @@ class Desk:
     _queue: deque[Run] = field(default_factory=deque)
     _active: dict[CellId, Run] = field(default_factory=dict)
     _users: int = 0
+    _snapshots: Snapshots | None = None
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     # -- the room ---------------------------------------------------------------------------
@@ -108,6 +121,7 @@ class Desk:
                 await self._hold()
             finally:
                 self.closing = True
+                self._forget_snapshots()
                 self._pulse()
             tasks.cancel_scope.cancel()
 
@@ -132,6 +146,7 @@ class Desk:
             await anyio.sleep(self.limits.pause * 2**failures)
 
     async def _arrive(self, membership: Membership) -> None:
+        self._forget_snapshots()
         notebook = Notebook(membership.peer)
         for run in self._active.values():
             if not run.answer_text:  # a run that writes replays its own, and looks at the outcome
@@ -257,8 +272,10 @@ class Desk:
             self._pulse()
         return run
 
-    async def read(self, start: StartRun) -> tuple[Notebook, Plan]:
-        """Check a wish as :meth:`submit` does, and write nothing.
+    async def read(self, start: StartRun) -> tuple[Snapshot, Plan]:
+        """Check a wish as :meth:`submit` does, and write nothing; no key is needed.
+
+        Cells that did not change since this was last called are not read again.
 
         Raises:
             RequestError: It cannot be done.
@@ -267,7 +284,10 @@ class Desk:
         notebook = Notebook(membership.peer)
         await self._barrier(membership, notebook, start)
         self._check_prompt(notebook, start)
-        return notebook, self.planner.plan(start, notebook, self.file_id)
+        plan = self.planner.plan(start, notebook, self.file_id, needs_key=False)
+        if self._snapshots is None:
+            self._snapshots = Snapshots(membership.peer.index)
+        return await self._snapshots.take(notebook), plan
 
     async def has_text(self, answer: CellId) -> bool:
         """Whether an answer cell still stands in the notebook with text in it."""
@@ -329,11 +349,8 @@ class Desk:
         if len(present) >= 2 * max(MIN_SUSPECT, len(before)) and doubled(notebook):
             raise DocumentSuspect
 
-    @staticmethod
-    def _check_kept(notebook: Notebook, prompt: CellId, answers: Sequence[CellId]) -> None:
-        own = notebook.cell(prompt).nbinline.get("keepAnswer")
-        keep = own if isinstance(own, bool) else notebook.defaults().get("keepAnswers") is True
-        if not keep:
+    def _check_kept(self, notebook: Notebook, prompt: CellId, answers: Sequence[CellId]) -> None:
+        if not self.planner.keeps(notebook, prompt):
             return
         for answer in answers:
             cell = notebook.cell(answer)
@@ -425,6 +442,11 @@ class Desk:
     def runs(self) -> Sequence[Run]:
         """Runs that have not ended, the current one first."""
         return list(self._active.values())
+
+    def _forget_snapshots(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.close()
+            self._snapshots = None
 
     def _forget(self, run: Run) -> None:
         if self._active.get(run.record.prompt_cell_id) is run:

@@ -220,6 +220,10 @@ class ConnectionInfo:
         models: Suggested model ids; any other id may be typed where ``free_models`` is true.
         default_model: Taken when nobody chose one.
         notice: A sentence shown wherever the connection is named, or an empty string.
+        efforts: Reasoning efforts by suggested model.
+        other_efforts: Those of models that are typed.
+        images: Whether a suggested model takes images.
+        other_images: Whether models that are typed are taken to.
     """
 
     id: str
@@ -232,3 +236,6 @@ class ConnectionInfo:
     free_models: bool = True
     notice: str = ""
     efforts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    other_efforts: tuple[str, ...] = ()
+    images: Mapping[str, bool] = field(default_factory=dict)
+    other_images: bool = False

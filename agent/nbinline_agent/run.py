@@ -14,6 +14,7 @@ from .errors import NbinlineError
 from .ids import CellId, RunId
 from .journal import TRANSITIONS, RunRecord, RunStatus
 from .messages import JsonValue
+from .provenance import Provenance
 from .tools.approval import Approvals
 
 Happened = tuple[str, Mapping[str, JsonValue]]
@@ -37,6 +38,7 @@ class Run:
         approvals: What it asked people.
         place: The cell it works on; the answer by default.
         activity: How far a call is, in a few words.
+        provenance: What its answer is made from.
         scope: Cancelled to end it.
         wish: How it was asked to end.
     """
@@ -51,6 +53,7 @@ class Run:
     approvals: Approvals = field(default_factory=Approvals)
     place: CellId | None = None
     activity: str = ""
+    provenance: Provenance = field(default_factory=Provenance)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     wish: RunStatus | None = None
     _moving: anyio.Lock = field(default_factory=anyio.Lock)

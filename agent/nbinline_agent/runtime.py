@@ -175,8 +175,7 @@ class Runtime:
         path, file_id = await self._rooms.resolve(start.path)
         desk = self._desk(path, file_id)
         with desk.using():
-            notebook, plan = await desk.read(start)
-            snapshot = await notebook.snapshot()
+            snapshot, plan = await desk.read(start)
             box = await choose_tools(self._around, plan, path, snapshot, start.cell_id)
             source = snapshot.cell(start.cell_id).source
             values = await look_up_values(self._around, plan, path, source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -108,6 +109,8 @@ class Turns:
         self._seam = Seam(run.answer_text)
         self._events: deque[Event] = deque()
         self._changed = anyio.Event()
+        self._tasks: anyio.abc.TaskGroup
+        self._recording: _Recording | None = None
 
     # Asking
 
@@ -116,6 +119,7 @@ class Turns:
     ) -> None:
         """Ask the model, and go on asking as long as it calls tools."""
         self.started = True
+        self._tasks = tasks
         tasks.start_soon(self._drive, request, box, rebuild)
 
     async def _drive(self, request: ModelRequest, box: Toolbox, rebuild: Rebuild) -> None:
@@ -143,6 +147,8 @@ class Turns:
             steps = run.record.steps
             last = steps >= run.plan.max_steps or caller.used_up
             turn = await self._turn(provider, await requests.next(tools_off=last and bool(steps)))
+            if self._recording is not None:
+                await self._recording.done()
             if turn.ended is None:
                 raise BadAnswer
             if not turn.calls:
@@ -184,7 +190,9 @@ class Turns:
             raise
         run.record = replace(run.record, steps=run.record.steps + 1)
         ended = ("round", {"number": run.record.steps, "calls": len(calls)})
-        await self._site.flush(ended, status=RunStatus.STREAMING)
+        # Nobody waits for the disk: the model is asked meanwhile.
+        self._recording = _Recording(partial(self._site.flush, ended, status=RunStatus.STREAMING))
+        self._tasks.start_soon(self._recording.run)
         if self._site.answer_gone:
             raise CellGone
         if last or caller.used_up:
@@ -315,6 +323,34 @@ class Turns:
             return text
         before = self._run.answer_text
         return "\n" * max(0, 2 - (len(before) - len(before.rstrip("\n")))) + text
+
+
+class _Recording:
+    """Something being journalled while the run goes on."""
+
+    def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
+        self._write = write
+        self._ended = anyio.Event()
+        self._failure: NbinlineError | None = None
+
+    async def run(self) -> None:
+        """Write it."""
+        try:
+            await self._write()
+        except NbinlineError as error:
+            self._failure = error
+        finally:
+            self._ended.set()
+
+    async def done(self) -> None:
+        """Wait until it is written.
+
+        Raises:
+            JournalUnavailable: It could not be.
+        """
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
 
 
 class _Requests:

@@ -33,10 +33,12 @@ class Workplace:
     Attributes:
         room: A number that goes up whenever the run comes into another room.
         due: The status that the run goes to with the next event.
+        reading: Names of the tools that change nothing.
     """
 
     def __init__(self, run: Run) -> None:
         self.room = 0
+        self.reading: frozenset[str] = frozenset()
         self.run_id = run.run_id
         self.author = run.record.author
         self.policy = run.plan.policy
@@ -157,6 +159,11 @@ class Workplace:
 
     async def note(self, kind: str, data: Mapping[str, JsonValue], *, later: bool = False) -> None:
         """Journal an event; with ``later`` together with what comes next, at the latest then."""
+        cells = data.get("cell_ids")
+        if kind == "tool-finished" and data.get("outcome") == "ok" and isinstance(cells, list):
+            named = [CellId(each) for each in cells if isinstance(each, str)]
+            reads = data.get("name") in self.reading
+            self._run.provenance.worked(self.notebook, named, reads=reads)
         self._held.append((kind, data))
         if not later:
             await self.flush()

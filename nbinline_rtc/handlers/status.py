@@ -31,9 +31,9 @@ class StatusHandler(NbinlineHandler):
                     for key, info in host.connections.infos().items()
                 },
                 "default_connection": host.connections.default,
-                "styles": dict(host.styles()),
+                "styles": dict(host.styles.wordings),
                 "limits": dict(host.limits()),
-                "policy": {},
+                "policy": {"forced": dict(host.pinned)},
             },
         )
 

@@ -23,7 +23,7 @@ from .notebook import Notebook
 from .peer import panics_as_errors
 from .position import Tail
 
-SPENT = ("error", "endedAt", "stale", "approvalId", "note")
+SPENT = ("error", "endedAt", "stale", "approvalId", "note", "inputsSha256", "contextTrimmed")
 """Metadata of an ended run that a new one takes away."""
 
 LATENESS_WEIGHT = 4.0
@@ -42,24 +42,21 @@ class RunMark:
         author: Username of the person who asked.
         model: Model id.
         backend: Connection id.
-        inputs_sha256: One digest over everything the answer was made from, if known.
     """
 
     run_id: RunId
     author: str
     model: str
     backend: str
-    inputs_sha256: str | None = None
 
     def metadata(self) -> dict[str, Any]:
         """The mark as cell metadata."""
-        values = {
+        return {
             "runId": self.run_id,
             "author": self.author,
             "model": self.model,
             "backend": self.backend,
         }
-        return values | ({"inputsSha256": self.inputs_sha256} if self.inputs_sha256 else {})
 
 
 class Pacer:
@@ -397,6 +394,7 @@ class AnswerCell:
         *,
         error: tuple[str, str] | None = None,
         ended_at: float | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the rest of the text and the ending, in one transaction.
 
@@ -404,6 +402,7 @@ class AnswerCell:
             status: ``done``, ``error``, ``cancelled`` or ``interrupted``.
             error: Code and message, if it failed.
             ended_at: Seconds since the epoch; now if None.
+            more: Further values for the metadata.
 
         Raises:
             CellGone: The cell was deleted.
@@ -412,7 +411,7 @@ class AnswerCell:
             self._half = ""
             self._written.append("\ufffd")
             self._buffer.append("\ufffd")
-        self._flush_now(_ended(self._metadata(), status, error, ended_at))
+        self._flush_now(_ended(self._metadata(), status, error, ended_at) | dict(more or {}))
         self._ended = True
         await anyio.lowlevel.checkpoint()
 

@@ -22,6 +22,8 @@ class ModelLimits:
         context_tokens: Input and output together, or None if nobody knows.
         max_output_tokens: Upper bound of the output, or None if nobody knows.
         images: Whether it takes images.
+        image_side: Longest side of an image in pixels that it looks at.
+        image_bytes: Bytes that one image may have, before base64.
         chars_per_token: Estimate for English text and code; on the low side, so that a context
             that is estimated to fit does fit.
         default_output_tokens: Output to ask for, thinking included; None leaves it to the service.
@@ -30,6 +32,8 @@ class ModelLimits:
     context_tokens: int | None = None
     max_output_tokens: int | None = None
     images: bool = False
+    image_side: int = 1_568
+    image_bytes: int = 3_700_000
     chars_per_token: float = 3.0
     default_output_tokens: int | None = None
 
@@ -129,6 +133,9 @@ class Connection:
             free_models=self.free_models,
             notice=self.notice,
             efforts={each: self.model(each).efforts for each in ids},
+            other_efforts=self.other.efforts,
+            images={each: self.model(each).limits.images for each in ids},
+            other_images=self.other.limits.images,
         )
 
 

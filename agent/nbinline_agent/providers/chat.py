@@ -140,29 +140,31 @@ def _of_openai() -> list[str]:
 def _body(request: ModelRequest) -> dict[str, Any]:
     system = "\n\n".join(block for block in request.system if block.strip())
     messages = [
+        *([{"role": "system", "content": system}] if system else ()),
         *(_message(each) for each in request.messages if each.text.strip() or each.images),
         *(message for each in request.rounds for message in _round(each)),
     ]
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            },
+        }
+        for tool in request.tools
+    ]
     return {
         "model": request.model,
-        "messages": [{"role": "system", "content": system}, *messages] if system else messages,
+        "messages": (),
         "stream_options": {"include_usage": True},
         # `max_completion_tokens` is not understood by all of them.
         "max_tokens": request.max_output_tokens or omit,
         "reasoning_effort": request.effort or omit,
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": dict(tool.parameters),
-                },
-            }
-            for tool in request.tools
-        ]
-        or omit,
         "tool_choice": "none" if request.tools and request.tools_off else omit,
+        # Not as parameters of the SDK, which compares every item with many types on the loop.
+        "extra_body": {"messages": messages, **({"tools": tools} if tools else {})},
     }
 
 

@@ -32,6 +32,11 @@ class Toolbox:
         """How they are offered to a model."""
         return tuple(tool.spec for tool in self.tools.values())
 
+    @property
+    def reading(self) -> frozenset[str]:
+        """Names of those that change nothing."""
+        return frozenset(name for name, tool in self.tools.items() if not tool.writes)
+
 
 NO_TOOLS = Toolbox()
 """Where nothing is offered."""
