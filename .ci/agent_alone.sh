@@ -4,9 +4,9 @@ source "$(dirname "$0")/setup.sh"
 
 ALONE=$ROOT/build/agent-venv
 # What the agent imports; the versions are those the whole project was tested with.
-PARTS='^(pycrdt|pycrdt-websocket|jupyter-ydoc|anyio|structlog|openai|anthropic|nbformat|httpx)=='
+PARTS='^(pycrdt|pycrdt-websocket|jupyter-ydoc|anyio|sniffio|structlog|openai|anthropic|nbformat|httpx|httpx2|pydantic|pillow)=='
 # What runs the tests; the fake vendor is a Tornado program beside them.
-TESTING='^(pytest|pytest-asyncio|pytest-timeout|hypothesis|blockbuster|psutil|tornado)=='
+TESTING='^(pytest|pytest-asyncio|pytest-timeout|hypothesis|blockbuster|psutil|tornado|numpy|pandas|polars|matplotlib)=='
 
 say "Installing the agent's own dependencies alone"
 pip freeze --all | grep -iE "$PARTS|$TESTING" | tr '_' '-' >build/agent.txt

@@ -148,6 +148,8 @@ async def test_refusals_write_nothing(
         before, state = held(asked_of), doc.get_state()
 
         for name, body, status, code in REFUSALS:
+            if route == "context-preview" and code == "not-configured":
+                continue  # a preview needs no key
             answered, told = await post(body, route)
             assert (answered, told["error"]["code"]) == (status, code), name
             assert told["error"]["message"].endswith("."), name

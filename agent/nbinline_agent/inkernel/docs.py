@@ -149,7 +149,7 @@ def _exactly_plain(name, names):
 
 
 def _doc(value):
-    doc = inspect.getattr_static(value, "__doc__", None)
+    doc = None
     if isinstance(value, types.ModuleType):
         doc = vars(value).get("__doc__")
     elif isinstance(value, type):
