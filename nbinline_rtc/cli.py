@@ -85,6 +85,40 @@ def import_settings(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def run_mcp(arguments: argparse.Namespace) -> int:
+    """Serve the notebook's tools on standard input and output."""
+    from jupyter_server.serverapp import list_running_servers
+
+    from . import mcp_bridge
+
+    try:
+        target = mcp_bridge.find_target(
+            arguments.url,
+            arguments.notebook,
+            arguments.token_file,
+            servers=list_running_servers(),
+        )
+        mcp_bridge.run_bridge(target)
+    except mcp_bridge.BridgeRefused as refused:
+        return _failed(str(refused))
+    return 0
+
+
+def _mcp_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--url", default="", help="the Jupyter server; by default the only one that runs"
+    )
+    parser.add_argument(
+        "--notebook", default="", help="work in this notebook only, named from the server's root"
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        help="a file with the server's token; else NBINLINE_TOKEN or JUPYTER_TOKEN, else the token "
+        "that a server of this account wrote down",
+    )
+
+
 def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
 
@@ -111,6 +145,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(("model", "install"), "install the tiny trial model", install_model),
     Command(("model", "path"), "print where the trial model lies", show_model),
+    Command(
+        ("mcp",),
+        "serve the notebooks' tools to a program that speaks MCP over standard input and output",
+        run_mcp,
+        _mcp_arguments,
+    ),
     Command(
         ("import-settings",),
         "take over keys, wording and defaults of the earlier extension",

@@ -30,6 +30,7 @@ from nbinline_agent.tools.inspect import inspect_tools
 from nbinline_agent.tools.modes import DEFAULT_MODES, parse_modes
 from nbinline_agent.tools.results import ResultBounds
 from nbinline_agent.tools.toolset import NotebookToolset
+from nbinline_agent.visiting import Visits
 
 from .cell_runs import CellRuns
 from .connections import Addresses, ServerConnections
@@ -40,6 +41,7 @@ from .kernel_env import scrub_by_default, scrub_kernel_env
 from .kernels import KernelsOfServer
 from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
+from .mcp_endpoint import McpEndpoint
 from .notes import Notes
 from .pinned import checked
 from .planning import ServerPlanner
@@ -114,6 +116,7 @@ class Host:
     cell_runs: CellRuns
     styles: AnswerStyles
     pinned: Mapping[str, str | bool]
+    mcp: McpEndpoint
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -178,16 +181,16 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         saved = await anyio.to_thread.run_sync(_saved, serverapp.log)
         styles = AnswerStyles(settings_file(), saved.styles)
         kernels = await stack.enter_async_context(KernelsOfServer(serverapp))
+        tools = (*cell_tools(), *execution_tools(), *inspect_tools(), *server_tools())
+        modes = DEFAULT_MODES | parse_modes(settings.tool_approval)
+        policy = Policy(settings.hide_solutions, frozenset(settings.hidden_tags))
         around = Surroundings(
             journal=journal,
             connections=connections,
             pacer=Pacer(),
             user=AgentUser(name=settings.agent_name, color=settings.agent_color),
             bounds=AnswerBounds(settings.answer_characters, settings.answer_seconds),
-            toolset=NotebookToolset(
-                (*cell_tools(), *execution_tools(), *inspect_tools(), *server_tools()),
-                function_tools,
-            ),
+            toolset=NotebookToolset(tools, function_tools),
             kernels=kernels,
             root=Path(serverapp.root_dir),
             tools=settings.tool_bounds,
@@ -202,9 +205,9 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                     saved,
                     styles=styles,
                     pinned=pinned,
-                    policy=Policy(settings.hide_solutions, frozenset(settings.hidden_tags)),
+                    policy=policy,
                     max_steps=settings.max_tool_steps,
-                    modes=DEFAULT_MODES | parse_modes(settings.tool_approval),
+                    modes=modes,
                 ),
                 DeskLimits(idle=settings.idle_seconds),
                 on_end=log_run,
@@ -213,7 +216,9 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         )
         notes = Notes(rooms, kernels)
         cell_runs = await stack.enter_async_context(CellRuns(runtime, rooms, kernels, notes))
-        yield Host(runtime, journal, connections, notes, cell_runs, styles, pinned)
+        visits = Visits(rooms, around, tools, modes, runtime.adopt, policy)
+        mcp = await stack.enter_async_context(McpEndpoint(visits, modes))
+        yield Host(runtime, journal, connections, notes, cell_runs, styles, pinned, mcp)
 
 
 def _secret(path: Path) -> bytes:

@@ -37,6 +37,7 @@ from .messages import JsonValue
 from .recovery import restore
 from .run import Run
 from .tools.approval import ALLOWED, CANCELLED, DENIED
+from .visiting import Visit
 
 MAX_RUNS = 500
 """Runs that may be alive on one server."""
@@ -72,7 +73,7 @@ class Runtime:
         self._on_end = on_end or _say_nothing
         self._while_live = while_live
         self._desks: dict[FileId, Desk] = {}
-        self._runs: dict[RunId, tuple[Desk, Run]] = {}
+        self._runs: dict[RunId, tuple[Desk | Visit, Run]] = {}
         self._requests: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self._stopping = False
         self._stack = AsyncExitStack()
@@ -121,6 +122,18 @@ class Runtime:
                 self._requests.popitem(last=False)
         self._tasks.start_soon(self._watch, run)
         return run
+
+    def adopt(self, visit: Visit) -> None:
+        """Own the visit of an agent from outside, whose run is like any other from now on.
+
+        Raises:
+            TooManyRuns: The server is full, or about to stop.
+        """
+        if self._stopping or len(self._runs) >= MAX_RUNS:
+            raise TooManyRuns
+        self._runs[visit.run.run_id] = (visit, visit.run)
+        self._tasks.start_soon(visit.live)
+        self._tasks.start_soon(self._watch, visit.run)
 
     async def continue_run(
         self, run_id: RunId, author: Author, *, may_use_kernels: bool = True, owner: bool = False

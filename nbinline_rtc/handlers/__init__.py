@@ -5,13 +5,12 @@ from __future__ import annotations
 from .base import NbinlineHandler
 from .context import PreviewHandler
 from .inputs import InputsHandler
-from .inputs import InputsHandler
 from .kernels import ExecuteCellHandler
+from .mcp import McpHandler
 from .notes import NotesHandler
 from .runs import ApprovalHandler, ContinueHandler, EventsHandler, RunHandler, RunsHandler
 from .settings import DefaultConnectionHandler, KeyHandler, KeysHandler
 from .status import StatusHandler, UnknownRouteHandler
-from .styles import StylesHandler
 from .styles import StylesHandler
 
 __all__ = ["ROUTES", "NbinlineHandler"]
@@ -25,10 +24,10 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/runs/([^/]+)/approvals/([^/]+)", ApprovalHandler),
     (r"/nbinline/context-preview", PreviewHandler),
     (r"/nbinline/inputs", InputsHandler),
+    (r"/nbinline/mcp", McpHandler),
     (r"/nbinline/notes", NotesHandler),
     (r"/nbinline/settings/keys", KeysHandler),
     (r"/nbinline/settings/keys/([a-z_]+)", KeyHandler),
-    (r"/nbinline/settings/styles", StylesHandler),
     (r"/nbinline/settings/styles", StylesHandler),
     (r"/nbinline/settings/default-connection", DefaultConnectionHandler),
     (r"/nbinline/(.*)", UnknownRouteHandler),

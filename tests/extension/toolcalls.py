@@ -35,7 +35,7 @@ class Context:
     visited: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._insertions = Insertions(CellId("answer"), CellId("question"))
+        self.insertions = Insertions(CellId("answer"), CellId("question"))
 
     @property
     def folder(self) -> Path:
@@ -58,9 +58,9 @@ class Context:
         after: str = "",
         metadata: Mapping[str, Any] | None = None,
     ) -> CellId:
-        target = self._insertions.below(self.notebook.ids(), after, self.notebook.nbinline)
+        target = self.insertions.below(self.notebook.ids(), after, self.notebook.nbinline)
         cell = self.editor.insert(kind, source, after=target, metadata=metadata)
-        self._insertions.note(after, cell)
+        self.insertions.note(after, cell)
         return cell
 
     async def at(self, cell: CellId) -> None:
