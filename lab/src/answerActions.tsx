@@ -21,6 +21,8 @@ export interface IAnswerActionsProps {
   readonly doubtful: boolean;
   readonly hasText: boolean;
   readonly hasPrompt: boolean;
+  /** Whether what it was made from has changed since. */
+  readonly stale: boolean;
   /** Username of the person who looks. */
   readonly user: string | null;
   /** What the server can do. */
@@ -54,7 +56,7 @@ export function AnswerActions(
         answer.runId !== null &&
         hasText &&
         button(CommandIDs.continueAnswer, runIcon, trans.__('Continue'))}
-      {unfinished &&
+      {(unfinished || props.stale) &&
         hasPrompt &&
         button(CommandIDs.runAgain, refreshIcon, trans.__('Run again'))}
       {!doubtful && mayRevert && (
@@ -72,10 +74,14 @@ export function AnswerActions(
 interface IActionButtonProps {
   readonly icon: LabIcon;
   readonly label: string;
+  /** Says more than the label; by default the label. */
+  readonly title?: string;
   readonly iconOnly?: boolean;
+  /** Whether something behind it is set. */
+  readonly marked?: boolean;
   readonly expanded?: boolean;
   readonly controls?: string;
-  readonly onClick: () => void;
+  readonly onClick: (button: HTMLElement) => void;
 }
 
 /** A button of a bar; `expanded` makes it one that opens and closes something. */
@@ -84,11 +90,12 @@ export function ActionButton(props: IActionButtonProps): React.ReactElement {
   return (
     <button
       className="nbinline-CellBar-button"
-      title={label}
+      title={props.title ?? label}
+      data-marked={props.marked || undefined}
       aria-label={iconOnly ? label : undefined}
       aria-expanded={expanded}
       aria-controls={expanded ? controls : undefined}
-      onClick={onClick}
+      onClick={event => onClick(event.currentTarget)}
     >
       <icon.react tag="span" elementSize="small" />
       {!iconOnly && label}

@@ -15,15 +15,18 @@ import {
   readDefaults
 } from './connections';
 import { promptIcon } from './icons';
-import { agentIn, nameOf } from './presence';
+import { nameOf } from './presence';
 import { isRunning } from './promptModel';
 import type { IAnswer } from './promptModel';
-import { statusText } from './statusText';
+import { StaleNote } from './staleNote';
+import { standingOf } from './standing';
+import type { IStatusText } from './statusText';
 import type {
   ILiveness,
   INotebookPrompts,
   IRunClient,
-  IServerModel
+  IServerModel,
+  IStaleness
 } from './tokens';
 import { Transcript } from './transcriptView';
 import { METADATA_KEY } from './wire';
@@ -76,6 +79,7 @@ export class AnswerBadge extends CellBar {
         >
           {failed ? trans.__('Failed') : standing.text}
         </span>
+        <StaleNote cells={this._changedInputs()} trans={trans} />
         {this._toggle()}
         {this._actions()}
         {failed && (
@@ -95,6 +99,7 @@ export class AnswerBadge extends CellBar {
         doubtful={liveness.isDoubtful(cell)}
         hasText={cell.model.sharedModel.getSource().trim() !== ''}
         hasPrompt={prompts.prompt(answer.promptId) !== null}
+        stale={this._changedInputs().length > 0}
         user={app.serviceManager.user.identity?.username ?? null}
         features={server.status?.features ?? []}
         execute={command =>
@@ -143,6 +148,13 @@ export class AnswerBadge extends CellBar {
     );
   }
 
+  /** Names of the cells it was made from that have changed since. */
+  private _changedInputs(): string[] {
+    const { prompts, staleness, trans } = this._options;
+    const changed = staleness?.changedCells(prompts, this.answer.runId) ?? [];
+    return [...changed].map(id => cellName(prompts.panel, id, trans));
+  }
+
   private _author(): string | null {
     const { app, prompts } = this._options;
     const { author } = this.answer;
@@ -176,20 +188,10 @@ export class AnswerBadge extends CellBar {
       : this._options.trans.__('Ended %1', ended.toLocaleString());
   }
 
-  private _standing(): ReturnType<typeof statusText> {
+  private _standing(): IStatusText {
     const { prompts, cell, liveness, trans } = this._options;
-    const agent = agentIn(prompts.panel, this.answer.runId);
-    return statusText(
-      {
-        answer: this.answer,
-        phase: null,
-        presence: agent?.status ?? null,
-        progress: agent?.progress ?? null,
-        hasText: cell.model.sharedModel.getSource() !== '',
-        doubtful: liveness.isDoubtful(cell)
-      },
-      trans
-    );
+    const { answer } = this;
+    return standingOf(prompts, { cell, answer }, null, liveness, trans);
   }
 
   private readonly _options: AnswerBadge.IOptions;
@@ -208,6 +210,7 @@ export namespace AnswerBadge {
     prompts: INotebookPrompts;
     server: IServerModel;
     liveness: ILiveness;
+    staleness: IStaleness | null;
     trans: TranslationBundle;
   }
 }

@@ -15,7 +15,8 @@ import {
   IPromptTracker,
   IRunClient,
   IRunController,
-  IServerModel
+  IServerModel,
+  IStaleness
 } from './tokens';
 import type { INotebookPrompts, IRoleChange } from './tokens';
 
@@ -25,6 +26,7 @@ class AnswerBadges {
     private readonly _client: IRunClient,
     private readonly _server: IServerModel,
     private readonly _liveness: ILiveness,
+    private readonly _staleness: IStaleness | null,
     private readonly _trans: TranslationBundle,
     tracker: IPromptTracker
   ) {
@@ -47,6 +49,13 @@ class AnswerBadges {
     });
     _liveness.changed.connect(redraw);
     _server.changed.connect(redraw);
+    _staleness?.changed.connect((_, runId) => {
+      for (const badge of this._badges.values()) {
+        if (badge.answer.runId === runId) {
+          badge.update();
+        }
+      }
+    });
   }
 
   private _change(
@@ -73,6 +82,7 @@ class AnswerBadges {
         prompts,
         server: this._server,
         liveness: this._liveness,
+        staleness: this._staleness,
         trans: this._trans
       })
     );
@@ -92,7 +102,7 @@ export const answerBadgePlugin: JupyterFrontEndPlugin<void> = {
     IServerModel,
     ILiveness
   ],
-  optional: [ITranslator],
+  optional: [IStaleness, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     tracker: IPromptTracker,
@@ -100,9 +110,10 @@ export const answerBadgePlugin: JupyterFrontEndPlugin<void> = {
     _: IRunController,
     server: IServerModel,
     liveness: ILiveness,
+    staleness: IStaleness | null,
     translator: ITranslator | null
   ) => {
     const trans = (translator ?? nullTranslator).load('nbinline');
-    new AnswerBadges(app, client, server, liveness, trans, tracker);
+    new AnswerBadges(app, client, server, liveness, staleness, trans, tracker);
   }
 };

@@ -2,7 +2,7 @@
 import type { Cell, MarkdownCell } from '@jupyterlab/cells';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
-import type { PanelLayout } from '@lumino/widgets';
+import type { PanelLayout, Widget } from '@lumino/widgets';
 
 /** Base of the question's header and the answer's badge. */
 export abstract class CellBar extends ReactWidget {
@@ -16,20 +16,7 @@ export abstract class CellBar extends ReactWidget {
   }
 
   handleEvent(event: Event): void {
-    const { target } = event;
-    if (event instanceof KeyboardEvent) {
-      if (event.key === 'Escape') {
-        this.parent?.node.focus();
-      }
-      return;
-    }
-    // The notebook would take a press on a control for the start of a drag.
-    if (
-      target instanceof Element &&
-      target.closest('button, select, input, a, summary, pre') !== null
-    ) {
-      event.stopPropagation();
-    }
+    keepPresses(this, event);
   }
 
   protected override onAfterAttach(msg: Message): void {
@@ -44,6 +31,24 @@ export abstract class CellBar extends ReactWidget {
     this.node.removeEventListener('dblclick', this);
     this.node.removeEventListener('keydown', this);
     super.onBeforeDetach(msg);
+  }
+}
+
+/** Keep presses on a control inside a cell from the notebook; Escape goes back to the cell. */
+export function keepPresses(widget: Widget, event: Event): void {
+  const { target } = event;
+  if (event instanceof KeyboardEvent) {
+    if (event.key === 'Escape') {
+      widget.parent?.node.focus();
+    }
+    return;
+  }
+  // The notebook would take a press on a control for the start of a drag.
+  if (
+    target instanceof Element &&
+    target.closest('button, select, input, label, a, summary, pre') !== null
+  ) {
+    event.stopPropagation();
   }
 }
 

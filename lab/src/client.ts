@@ -9,6 +9,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { IRunClient } from './tokens';
+import type { IContextReport, IRunInputs, IStyles } from './contextWire';
 import type {
   IKeys,
   IReverted,
@@ -80,6 +81,33 @@ export class RunClient implements IRunClient {
       `runs/${encodeURIComponent(runId)}/revert`,
       { dry_run: dryRun }
     );
+  }
+
+  async preview(request: IRunRequest): Promise<IContextReport> {
+    const answer = await this._request<{ report: IContextReport }>(
+      'POST',
+      'context-preview',
+      request
+    );
+    return answer.report;
+  }
+
+  inputs(runIds: readonly string[]): Promise<IRunInputs> {
+    const query = runIds.map(id => `run=${encodeURIComponent(id)}`).join('&');
+    return this._request<IRunInputs>('GET', `inputs?${query}`);
+  }
+
+  styles(): Promise<IStyles> {
+    return this._request<IStyles>('GET', 'settings/styles');
+  }
+
+  setStyle(name: string, wording: string): Promise<IStyles> {
+    return this._request<IStyles>('PUT', 'settings/styles', { name, wording });
+  }
+
+  removeStyle(name: string): Promise<IStyles> {
+    const query = URLExt.objectToQueryString({ name });
+    return this._request<IStyles>('DELETE', `settings/styles${query}`);
   }
 
   keys(): Promise<IKeys> {

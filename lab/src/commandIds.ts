@@ -1,4 +1,4 @@
-/** Ids of our commands. All but the first and last take `{cellId?: string}`. */
+/** Ids of our commands; those about a question or answer take `{cellId?: string}`. */
 export namespace CommandIDs {
   export const insertPrompt = 'nbinline:insert-prompt';
   export const run = 'nbinline:run';
@@ -8,4 +8,7 @@ export namespace CommandIDs {
   export const revertRun = 'nbinline:revert-run';
   export const revealAnswer = 'nbinline:reveal-answer';
   export const openKeys = 'nbinline:open-keys';
+  export const openStyles = 'nbinline:open-styles';
+  export const attachImage = 'nbinline:attach-image';
+  export const askAboutOutput = 'nbinline:ask-about-output';
 }

@@ -6,7 +6,6 @@ import type {
 import { ICommandPalette } from '@jupyterlab/apputils';
 import type { MarkdownCell } from '@jupyterlab/cells';
 import { INotebookTracker } from '@jupyterlab/notebook';
-import type { Notebook } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
@@ -19,7 +18,8 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { CommandIDs } from './commandIds';
 import { promptIcon } from './icons';
-import { canContinue, canRevert, isRunning, readRole } from './promptModel';
+import { insertPromptBelow } from './insertPrompt';
+import { canContinue, canRevert, isRunning } from './promptModel';
 import { revertRun } from './revertRun';
 import {
   IAnnouncer,
@@ -29,7 +29,6 @@ import {
   IServerModel
 } from './tokens';
 import type { IAnswerCell, INotebookPrompts, IPromptCell } from './tokens';
-import { METADATA_KEY } from './wire';
 
 /** The question and answer that a command is about. */
 interface ITarget {
@@ -156,27 +155,9 @@ class Commands {
 
   private _insertPrompt(): void {
     const notebook = this._notebooks.currentWidget?.content;
-    const shared = notebook?.model?.sharedModel;
-    if (!notebook || !shared) {
-      return;
+    if (notebook) {
+      insertPromptBelow(notebook, notebook.activeCellIndex);
     }
-    let index = shared.cells.length > 0 ? notebook.activeCellIndex + 1 : 0;
-    const below = shared.cells[index];
-    const role = below
-      ? readRole(below.cell_type, below.getMetadata(METADATA_KEY))
-      : null;
-    if (
-      role?.kind === 'answer' &&
-      role.promptId === notebook.activeCell?.model.id
-    ) {
-      index += 1; // a question and its answer stay together
-    }
-    shared.insertCell(index, {
-      cell_type: 'markdown',
-      source: '',
-      metadata: { [METADATA_KEY]: { isPromptCell: true } }
-    });
-    edit(notebook, index);
   }
 
   private async _run({ prompt }: ITarget): Promise<void> {
@@ -308,16 +289,6 @@ function targetOf(
     default:
       return null;
   }
-}
-
-/** Open a cell that the person has just inserted in its editor. */
-function edit(notebook: Notebook, index: number): void {
-  notebook.activeCellIndex = index;
-  notebook.deselectAll();
-  void notebook.scrollToItem(index, 'smart').then(() => {
-    notebook.mode = 'edit';
-    notebook.activate();
-  });
 }
 
 export const commandsPlugin: JupyterFrontEndPlugin<void> = {

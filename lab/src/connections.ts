@@ -1,4 +1,6 @@
 /** Which connection and model a question goes to, and what people must know of it. */
+import type { ContextMode, OutputsChoice } from './contextWire';
+import { CONTEXT_MODES, OUTPUTS_CHOICES } from './contextWire';
 import { modelsOf } from './wire';
 import type { IConnection, IModel, IServerStatus } from './wire';
 
@@ -6,6 +8,11 @@ import type { IConnection, IModel, IServerStatus } from './wire';
 export interface INotebookDefaults {
   readonly backend: string | null;
   readonly model: string | null;
+  readonly promptMode: string | null;
+  readonly reasoningEffort: string | null;
+  readonly contextMode: ContextMode | null;
+  readonly outputs: OutputsChoice | null;
+  readonly keepAnswers: boolean;
 }
 
 export interface IChosen {
@@ -15,13 +22,16 @@ export interface IChosen {
 
 /** Read the notebook's defaults out of its metadata, whatever is there. */
 export function readDefaults(metadata: unknown): INotebookDefaults {
-  const defaults = isObject(metadata) ? metadata.defaults : null;
-  const { backend, model } = isObject(defaults)
-    ? defaults
-    : { backend: null, model: null };
+  const found = isObject(metadata) ? metadata.defaults : null;
+  const defaults = isObject(found) ? found : {};
   return {
-    backend: typeof backend === 'string' && backend ? backend : null,
-    model: typeof model === 'string' && model ? model : null
+    backend: text(defaults.backend),
+    model: text(defaults.model),
+    promptMode: text(defaults.promptMode),
+    reasoningEffort: text(defaults.reasoningEffort),
+    contextMode: oneOf(CONTEXT_MODES, defaults.contextMode),
+    outputs: oneOf(OUTPUTS_CHOICES, defaults.outputs),
+    keepAnswers: defaults.keepAnswers === true
   };
 }
 
@@ -29,9 +39,14 @@ export function readDefaults(metadata: unknown): INotebookDefaults {
 export function chosenConnection(
   status: IServerStatus | null,
   backend: string | null,
-  defaults: INotebookDefaults
+  defaults: Pick<INotebookDefaults, 'backend'>
 ): IChosen | null {
-  const id = backend ?? defaults.backend ?? status?.default_connection ?? null;
+  const id =
+    forced(status, 'backend') ??
+    backend ??
+    defaults.backend ??
+    status?.default_connection ??
+    null;
   const connection = id === null ? undefined : status?.connections[id];
   return id !== null && connection ? { id, connection } : null;
 }
@@ -61,6 +76,74 @@ export function offeredModels(
   return model !== null && !models.some(each => each.id === model)
     ? [...models, { id: model }]
     : models;
+}
+
+/** A question's own choices. */
+export interface IQuestionChoices {
+  readonly backend: string | null;
+  readonly model: string | null;
+}
+
+/** The model that holds for a question, as the server decides it. */
+export function chosenModel(
+  status: IServerStatus | null,
+  question: IQuestionChoices,
+  defaults: INotebookDefaults
+): string | null {
+  const chosen = chosenConnection(status, question.backend, defaults);
+  const belongs = (backend: string | null): boolean =>
+    backend === null || backend === chosen?.id;
+  return (
+    forced(status, 'model') ??
+    (belongs(question.backend) ? question.model : null) ??
+    (belongs(defaults.backend) ? defaults.model : null) ??
+    chosen?.connection.default_model ??
+    null
+  );
+}
+
+/** Reasoning efforts that a model knows, from little to much. */
+export function effortsOf(
+  connection: IConnection | null,
+  model: string | null
+): readonly string[] {
+  return (
+    (model === null ? undefined : connection?.efforts?.[model]) ??
+    connection?.other_efforts ??
+    []
+  );
+}
+
+/** Whether a model takes images; null if nobody says. */
+export function takesImages(
+  connection: IConnection | null,
+  model: string | null
+): boolean | null {
+  return (
+    (model === null ? undefined : connection?.images?.[model]) ??
+    connection?.other_images ??
+    null
+  );
+}
+
+/** What the server prescribes for a choice, or null. */
+export function forced(
+  status: IServerStatus | null,
+  key: string
+): string | null {
+  const value = status?.policy?.forced?.[key];
+  return value === undefined || value === null ? null : String(value);
+}
+
+function oneOf<T extends string>(
+  known: readonly T[],
+  value: unknown
+): T | null {
+  return known.find(each => each === value) ?? null;
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' && value ? value : null;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -2,16 +2,23 @@
 import { announcerPlugin } from './announcer';
 import { answerBadgePlugin } from './answerBadges';
 import { approvalCardPlugin } from './approvalCard';
+import { attachImagesPlugin } from './attachImages';
 import { clientPlugin } from './client';
 import { commandsPlugin } from './commands';
+import { contextBoxesPlugin } from './contextBoxes';
+import { copyButtonsPlugin } from './copyButtons';
 import { executorPlugin } from './executor';
 import { liveMarkdownPlugin } from './liveMarkdown';
 import { livenessPlugin } from './liveness';
 import { notebooksPlugin, promptsPlugin } from './notebookPrompts';
-import { promptHeaderPlugin } from './promptHeader';
+import { notebookContextPlugin } from './notebookContext';
+import { notebookRowPlugin } from './notebookRow';
+import { promptHeaderPlugin } from './promptHeaders';
 import { runsPlugin } from './runs';
 import { serverPlugin } from './serverModel';
 import { settingsPlugin } from './settings';
+import { stalenessPlugin } from './staleness';
+import { stylesPlugin } from './stylesDialog';
 
 export * from './tokens';
 
@@ -25,7 +32,14 @@ export default [
   executorPlugin,
   commandsPlugin,
   settingsPlugin,
+  notebookContextPlugin,
+  notebookRowPlugin,
+  contextBoxesPlugin,
   promptHeaderPlugin,
+  stylesPlugin,
+  stalenessPlugin,
+  attachImagesPlugin,
+  copyButtonsPlugin,
   answerBadgePlugin,
   approvalCardPlugin,
   liveMarkdownPlugin,

@@ -13,10 +13,9 @@ import { LiveAnswer } from './liveAnswer';
 import { forEachNotebook, forEachRole } from './notebookPrompts';
 import { agentIn, followAgents } from './presence';
 import { isRunning } from './promptModel';
+import { followSettings } from './settingValues';
 import { ILiveness, IPromptTracker } from './tokens';
 import type { INotebookPrompts, IRoleChange } from './tokens';
-
-const SETTINGS_ID = '@nbinline/lab:plugin';
 
 class LiveMarkdown {
   constructor(
@@ -123,18 +122,9 @@ export const liveMarkdownPlugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const trans = (translator ?? nullTranslator).load('nbinline');
     const live = new LiveMarkdown(tracker, liveness, contents, trans);
-    registry?.load(SETTINGS_ID).then(
-      settings => {
-        const read = (): void => {
-          live.enabled = settings.get('liveRendering').composite !== false;
-          live.showAgent = settings.get('showAgent').composite !== false;
-        };
-        settings.changed.connect(read);
-        read();
-      },
-      (reason: unknown) => {
-        console.error('Failed to load the settings of AI prompts', reason);
-      }
-    );
+    followSettings(registry, settings => {
+      live.enabled = settings.get('liveRendering').composite !== false;
+      live.showAgent = settings.get('showAgent').composite !== false;
+    });
   }
 };

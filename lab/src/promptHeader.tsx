@@ -1,45 +1,60 @@
-/** The header of a question: connection, model, Run or Stop, where it stands. */
-import type {
-  JupyterFrontEnd,
-  JupyterFrontEndPlugin
-} from '@jupyterlab/application';
-import { InputDialog } from '@jupyterlab/apputils';
+/** The header of a question: what it is asked with, Run or Stop, where it stands. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { MarkdownCell } from '@jupyterlab/cells';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { HTMLSelect, runIcon, stopIcon } from '@jupyterlab/ui-components';
+import {
+  infoIcon,
+  runIcon,
+  settingsIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
+import { UUID } from '@lumino/coreutils';
 import * as React from 'react';
 
-import { CellBar, CellBars } from './cellBar';
+import { ActionButton } from './answerActions';
+import { CellBar } from './cellBar';
+import { cellName } from './cellNames';
+import { ConnectionSelect, ModelSelect } from './choiceControls';
+import type { IChoiceProps } from './choiceControls';
+import { choose } from './choices';
 import { CommandIDs } from './commandIds';
-import { chosenConnection, offeredModels, readDefaults } from './connections';
+import { chosenConnection, readDefaults } from './connections';
 import { promptIcon } from './icons';
-import { forEachNotebook, forEachRole } from './notebookPrompts';
-import { agentIn, followAgents } from './presence';
 import { isRunning } from './promptModel';
 import type { IPrompt } from './promptModel';
-import { statusText } from './statusText';
-import {
+import { hasOwnChoices, PromptOptions } from './promptOptions';
+import { showRunDetails } from './runDetails';
+import { standingOf } from './standing';
+import { Starters } from './starters';
+import type { IStatusText } from './statusText';
+import type {
   ILiveness,
-  IPromptTracker,
+  INotebookPrompts,
+  IRunClient,
   IRunController,
   IServerModel
 } from './tokens';
-import type { INotebookPrompts } from './tokens';
 import { METADATA_KEY } from './wire';
 import type { IServerStatus } from './wire';
 
-const OTHER_MODEL = '\u0000other';
-
-class PromptHeader extends CellBar {
+export class PromptHeader extends CellBar {
   constructor(options: PromptHeader.IOptions) {
     super(options.trans.__('AI prompt'));
     this.addClass('nbinline-PromptHeader');
     this._options = options;
     this.prompt = options.prompt;
+    options.cell.model.sharedModel.changed.connect(this._onSource, this);
   }
 
   prompt: IPrompt;
+
+  override dispose(): void {
+    if (!this.isDisposed) {
+      const { model } = this._options.cell;
+      model?.sharedModel?.changed.disconnect(this._onSource, this);
+      super.dispose();
+    }
+  }
 
   /** Draw again if what is said has changed. */
   refresh(): void {
@@ -52,121 +67,171 @@ class PromptHeader extends CellBar {
 
   protected render(): React.ReactElement {
     const { trans, server } = this._options;
-    const { tone, text } = this._standing();
+    const { status } = server;
+    const standing = this._standing();
     const busy = this._busy();
-    const status = server.status;
-    this._said = JSON.stringify([text, busy]);
+    this._said = JSON.stringify([standing.text, busy]);
+    const choices = status && this._choices(status);
+    return (
+      <>
+        <div className="nbinline-CellBar-line">
+          <span className="nbinline-CellBar-title">
+            <promptIcon.react tag="span" elementSize="normal" />
+            {trans.__('AI prompt')}
+          </span>
+          {choices && <ConnectionSelect {...choices} />}
+          {choices && <ModelSelect {...choices} />}
+          {this._notes(status).map(note => (
+            <span key={note} className="nbinline-CellBar-note" title={note}>
+              {note}
+            </span>
+          ))}
+          {this._status(standing)}
+          {!busy && this._button(CommandIDs.run)}
+          {(busy || this._isWaiting()) && this._button(CommandIDs.stop)}
+          {choices && this._toggle()}
+        </div>
+        {choices && this._open && (
+          <PromptOptions
+            {...choices}
+            id={this._optionsId}
+            prompt={this.prompt}
+            attach={() => this._execute(CommandIDs.attachImage)}
+          />
+        )}
+        {this._options.starters() && this._isEmpty() && (
+          <Starters accept={text => this._accept(text)} trans={trans} />
+        )}
+      </>
+    );
+  }
+
+  /** Where it stands; of a run that built its request also what went along. */
+  private _status({ tone, text }: IStatusText): React.ReactElement {
+    const { prompts, cell, client, trans } = this._options;
+    const runId = prompts.answerTo(cell.model.id)?.answer.runId ?? null;
+    return (
+      <>
+        <span className="nbinline-CellBar-status" data-tone={tone} title={text}>
+          {text}
+        </span>
+        {runId !== null && text !== '' && (
+          <ActionButton
+            icon={infoIcon}
+            label={trans.__('What went along')}
+            iconOnly
+            onClick={anchor =>
+              showRunDetails(anchor, {
+                client,
+                runId,
+                cellName: id => cellName(prompts.panel, id, trans),
+                trans
+              })
+            }
+          />
+        )}
+      </>
+    );
+  }
+
+  private _choices(status: IServerStatus): IChoiceProps {
+    const { cell, trans } = this._options;
+    return {
+      status,
+      chosen: this.prompt,
+      defaults: this._defaults(),
+      choose: choices => choose(cell.model, choices),
+      trans
+    };
+  }
+
+  /** What people must know before they ask. */
+  private _notes(status: IServerStatus | null): string[] {
+    const { server } = this._options;
     const chosen = chosenConnection(
       status,
       this.prompt.backend,
       this._defaults()
     );
-    const notice = chosen?.connection.notice ?? null;
     const problem = server.problem ?? problemOf(status);
-    return (
-      <>
-        <span className="nbinline-CellBar-title">
-          <promptIcon.react tag="span" elementSize="normal" />
-          {trans.__('AI prompt')}
-        </span>
-        {status && this._pickers(status)}
-        {problem !== null && (
-          <span className="nbinline-CellBar-note" title={problem}>
-            {problem}
-          </span>
-        )}
-        {notice && (
-          <span className="nbinline-CellBar-note" title={notice}>
-            {notice}
-          </span>
-        )}
-        <span className="nbinline-CellBar-status" data-tone={tone} title={text}>
-          {text}
-        </span>
-        {!busy && this._button(CommandIDs.run)}
-        {(busy || this._isWaiting()) && this._button(CommandIDs.stop)}
-      </>
+    return [problem, chosen?.connection.notice ?? null].filter(
+      (note): note is string => Boolean(note)
     );
   }
 
-  private _pickers(status: IServerStatus): React.ReactElement {
+  private _toggle(): React.ReactElement {
     const { trans } = this._options;
-    const { backend, model } = this.prompt;
-    const defaults = this._defaults();
-    const chosen = chosenConnection(status, backend, defaults);
-    const usual = chosenConnection(status, null, defaults);
-    const usualModel =
-      (backend === null ? defaults.model : null) ??
-      chosen?.connection.default_model;
-    const models = offeredModels(chosen?.connection ?? null, model);
+    const own = hasOwnChoices(this.prompt);
     return (
-      <>
-        <HTMLSelect
-          aria-label={trans.__('Connection')}
-          title={trans.__('Connection')}
-          value={backend ?? ''}
-          onChange={event => this._chooseConnection(event.target.value)}
-        >
-          <option value="">
-            {usual
-              ? trans.__('Default: %1', usual.connection.label)
-              : trans.__('Default connection')}
-          </option>
-          {Object.entries(status.connections).map(([id, connection]) => (
-            <option key={id} value={id}>
-              {connection.configured
-                ? connection.label
-                : trans.__('%1 (not set up)', connection.label)}
-            </option>
-          ))}
-          {backend !== null && !status.connections[backend] && (
-            <option value={backend}>{backend}</option>
-          )}
-        </HTMLSelect>
-        <HTMLSelect
-          aria-label={trans.__('Model')}
-          title={trans.__('Model')}
-          value={model ?? ''}
-          onChange={event => void this._chooseModel(event.target.value)}
-        >
-          <option value="">
-            {usualModel
-              ? trans.__('Default: %1', usualModel)
-              : trans.__('Default model')}
-          </option>
-          {models.map(({ id, label }) => (
-            <option key={id} value={id}>
-              {label ?? id}
-            </option>
-          ))}
-          {chosen?.connection.free_models !== false && (
-            <option value={OTHER_MODEL}>{trans.__('Another model…')}</option>
-          )}
-        </HTMLSelect>
-      </>
+      <ActionButton
+        icon={settingsIcon}
+        label={
+          own
+            ? trans.__('Options of this question (some are set)')
+            : trans.__('Options of this question')
+        }
+        iconOnly
+        marked={own}
+        expanded={this._open}
+        controls={this._optionsId}
+        onClick={() => {
+          this._open = !this._open;
+          this.update();
+        }}
+      />
     );
   }
 
   private _button(command: string): React.ReactElement {
-    const { trans, app, cell } = this._options;
+    const { trans } = this._options;
     const stops = command === CommandIDs.stop;
-    const icon = stops ? stopIcon : runIcon;
     return (
-      <button
-        className="nbinline-CellBar-button"
+      <ActionButton
+        icon={stops ? stopIcon : runIcon}
+        label={stops ? trans.__('Stop') : trans.__('Run')}
         title={
           stops
             ? trans.__('Stop the run of this question')
             : trans.__('Run this question now')
         }
-        onClick={() =>
-          void app.commands.execute(command, { cellId: cell.model.id })
-        }
-      >
-        <icon.react tag="span" elementSize="small" />
-        {stops ? trans.__('Stop') : trans.__('Run')}
-      </button>
+        onClick={() => this._execute(command)}
+      />
     );
+  }
+
+  private _execute(command: string): void {
+    const { app, cell } = this._options;
+    void app.commands.execute(command, { cellId: cell.model.id });
+  }
+
+  /** Put a starter into the empty question, for its person to change. */
+  private _accept(text: string): void {
+    const { cell, prompts } = this._options;
+    const notebook = prompts.panel.content;
+    if (this._isEmpty()) {
+      cell.model.sharedModel.setSource(text);
+    }
+    notebook.activeCellIndex = notebook.widgets.indexOf(cell);
+    notebook.mode = 'edit';
+    void cell.ready.then(() => {
+      const { editor } = cell;
+      editor?.focus();
+      editor?.setCursorPosition(
+        editor.getPositionAt(text.length) ?? { line: 0, column: 0 }
+      );
+    });
+  }
+
+  private _isEmpty(): boolean {
+    return this._options.cell.model.sharedModel.getSource() === '';
+  }
+
+  private _onSource(): void {
+    const empty = this._isEmpty();
+    if (empty !== this._wasEmpty) {
+      this._wasEmpty = empty;
+      this.update();
+    }
   }
 
   /** Whether it waits in this page for cells before it. */
@@ -188,19 +253,13 @@ class PromptHeader extends CellBar {
     );
   }
 
-  private _standing(): ReturnType<typeof statusText> {
+  private _standing(): IStatusText {
     const { prompts, cell, runs, liveness, trans } = this._options;
-    const answer = prompts.answerTo(cell.model.id);
-    return statusText(
-      {
-        answer: answer?.answer ?? null,
-        phase: runs.phase(cell.model.id),
-        presence:
-          agentIn(prompts.panel, answer?.answer.runId ?? null)?.status ?? null,
-        hasText:
-          answer !== null && answer.cell.model.sharedModel.getSource() !== '',
-        doubtful: answer !== null && liveness.isDoubtful(answer.cell)
-      },
+    return standingOf(
+      prompts,
+      prompts.answerTo(cell.model.id),
+      runs.phase(cell.model.id),
+      liveness,
       trans
     );
   }
@@ -210,56 +269,25 @@ class PromptHeader extends CellBar {
     return readDefaults(model?.getMetadata(METADATA_KEY));
   }
 
-  private _chooseConnection(backend: string): void {
-    // A model belongs to its connection.
-    this._write({ backend: backend || null, model: null });
-  }
-
-  private async _chooseModel(model: string): Promise<void> {
-    const { trans } = this._options;
-    if (model !== OTHER_MODEL) {
-      this._write({ model: model || null });
-      return;
-    }
-    const { value } = await InputDialog.getText({
-      title: trans.__('Another model'),
-      label: trans.__('Model id, as the connection knows it'),
-      text: this.prompt.model ?? ''
-    });
-    if (value?.trim()) {
-      this._write({ model: value.trim() });
-    }
-  }
-
-  /** Write a person's choice into the question's metadata. */
-  private _write(choice: Record<string, string | null>): void {
-    const { model } = this._options.cell;
-    const metadata: Record<string, unknown> = {
-      ...(model.getMetadata(METADATA_KEY) as object)
-    };
-    for (const [key, value] of Object.entries(choice)) {
-      if (value === null) {
-        delete metadata[key];
-      } else {
-        metadata[key] = value;
-      }
-    }
-    model.setMetadata(METADATA_KEY, metadata);
-  }
-
   private readonly _options: PromptHeader.IOptions;
+  private readonly _optionsId = `nbinline-options-${UUID.uuid4()}`;
   private _said = '';
+  private _open = false;
+  private _wasEmpty = false;
 }
 
-namespace PromptHeader {
+export namespace PromptHeader {
   export interface IOptions {
     app: JupyterFrontEnd;
+    client: IRunClient;
     cell: MarkdownCell;
     prompt: IPrompt;
     prompts: INotebookPrompts;
     runs: IRunController;
     server: IServerModel;
     liveness: ILiveness;
+    /** Whether empty questions offer a beginning. */
+    starters: () => boolean;
     trans: TranslationBundle;
   }
 }
@@ -269,83 +297,3 @@ function problemOf(status: IServerStatus | null): string | null {
   const [first] = status && !status.ready ? status.problems : [];
   return typeof first === 'object' ? first.message : (first ?? null);
 }
-
-/** Keeps a header on each question. */
-class PromptHeaders {
-  constructor(
-    private readonly _app: JupyterFrontEnd,
-    private readonly _runs: IRunController,
-    private readonly _server: IServerModel,
-    private readonly _liveness: ILiveness,
-    private readonly _trans: TranslationBundle,
-    tracker: IPromptTracker
-  ) {
-    const refresh = (): void => this._refresh();
-    forEachNotebook(tracker, prompts => followAgents(prompts, refresh));
-    forEachRole(tracker, (prompts, change) => this._change(prompts, change));
-    _runs.phaseChanged.connect(refresh);
-    _liveness.changed.connect(refresh);
-    _server.changed.connect(() => {
-      for (const bar of this._bars.values()) {
-        bar.update();
-      }
-    });
-  }
-
-  private _change(
-    prompts: INotebookPrompts,
-    { cell, role }: Parameters<Parameters<typeof forEachRole>[1]>[1]
-  ): void {
-    if (role?.kind !== 'prompt') {
-      this._bars.remove(cell);
-      this._refresh();
-      return;
-    }
-    const bar = this._bars.get(cell);
-    if (bar) {
-      bar.prompt = role;
-      bar.update();
-      return;
-    }
-    this._bars.add(
-      cell,
-      new PromptHeader({
-        app: this._app,
-        cell,
-        prompt: role,
-        prompts,
-        runs: this._runs,
-        server: this._server,
-        liveness: this._liveness,
-        trans: this._trans
-      })
-    );
-  }
-
-  private _refresh(): void {
-    for (const bar of this._bars.values()) {
-      bar.refresh();
-    }
-  }
-
-  private readonly _bars = new CellBars<PromptHeader>();
-}
-
-export const promptHeaderPlugin: JupyterFrontEndPlugin<void> = {
-  id: '@nbinline/lab:prompt-header',
-  description: 'Shows connection, model, Run and Stop above questions.',
-  autoStart: true,
-  requires: [IPromptTracker, IRunController, IServerModel, ILiveness],
-  optional: [ITranslator],
-  activate: (
-    app: JupyterFrontEnd,
-    tracker: IPromptTracker,
-    runs: IRunController,
-    server: IServerModel,
-    liveness: ILiveness,
-    translator: ITranslator | null
-  ) => {
-    const trans = (translator ?? nullTranslator).load('nbinline');
-    new PromptHeaders(app, runs, server, liveness, trans, tracker);
-  }
-};

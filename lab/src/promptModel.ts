@@ -11,6 +11,11 @@ export interface IPrompt {
   /** Connection chosen for this question; null: the notebook's or server's default. */
   readonly backend: string | null;
   readonly model: string | null;
+  /** Style of the answer. */
+  readonly promptMode: string | null;
+  readonly reasoningEffort: string | null;
+  /** Null: as the notebook says. */
+  readonly keepAnswer: boolean | null;
 }
 
 /** A Markdown cell that is the answer to a question. */
@@ -27,6 +32,10 @@ export interface IAnswer {
   readonly endedAt: string | null;
   /** Something else the run did that people should know, as a code. */
   readonly note: string | null;
+  /** Whether it says what it was made from. */
+  readonly hasInputs: boolean;
+  /** Whether something that could have gone along did not fit. */
+  readonly trimmed: boolean;
   /** What the run waits for a person to allow, if it does. */
   readonly approvalId: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
@@ -61,7 +70,11 @@ export function readRole(cellType: string, metadata: unknown): Role | null {
     return {
       kind: 'prompt',
       backend: text(metadata.backend),
-      model: text(metadata.model)
+      model: text(metadata.model),
+      promptMode: text(metadata.promptMode),
+      reasoningEffort: text(metadata.reasoningEffort),
+      keepAnswer:
+        typeof metadata.keepAnswer === 'boolean' ? metadata.keepAnswer : null
     };
   }
   return null;
@@ -85,6 +98,8 @@ function readAnswer(
     connection: text(metadata.connection) ?? text(metadata.backend),
     endedAt: text(metadata.endedAt),
     note: text(metadata.note),
+    hasInputs: text(metadata.inputsSha256) !== null,
+    trimmed: metadata.contextTrimmed === true,
     approvalId: text(metadata.approvalId),
     error:
       isObject(error) && typeof error.message === 'string'

@@ -9,9 +9,8 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
-import * as Y from 'yjs';
 
-import { base64, sourceDigest } from './asked';
+import { asked } from './asked';
 import { CommandIDs } from './commandIds';
 import { concernsKeys, RunError } from './errors';
 import { isRunning, isSuccess } from './promptModel';
@@ -116,7 +115,7 @@ export class RunController implements IRunController {
   ): Promise<string> {
     for (let attempt = 0; ; attempt++) {
       try {
-        return (await this._client.submit(asked(prompts, cell))).run_id;
+        return (await this._client.submit(asked(prompts.panel, cell))).run_id;
       } catch (reason) {
         if (!(reason instanceof RunError)) {
           throw reason;
@@ -250,26 +249,6 @@ export namespace RunController {
     openKeys: () => void;
     trans: TranslationBundle;
   }
-}
-
-/** The request for a question, with what its asker sees at this moment. */
-function asked(
-  prompts: INotebookPrompts,
-  cell: MarkdownCell
-): Parameters<IRunClient['submit']>[0] {
-  const shared = prompts.panel.content.model?.sharedModel;
-  const ydoc = (shared as unknown as Partial<IYBacked>)?.ydoc;
-  return {
-    path: prompts.panel.context.localPath,
-    cell_id: cell.model.id,
-    ...(ydoc ? { state_vector: base64(Y.encodeStateVector(ydoc)) } : {}),
-    source_sha256: sourceDigest(cell.model.sharedModel.getSource())
-  };
-}
-
-/** A shared notebook that is kept in a Y document, as all of JupyterLab's are. */
-interface IYBacked {
-  readonly ydoc: Y.Doc;
 }
 
 export const runsPlugin: JupyterFrontEndPlugin<IRunController> = {

@@ -22,6 +22,10 @@ class ServerModel implements IServerModel {
     return this._status;
   }
 
+  get known(): IServerStatus | null {
+    return this._status;
+  }
+
   get problem(): string | null {
     return this._problem;
   }

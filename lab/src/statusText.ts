@@ -62,7 +62,12 @@ function ofAnswer(
     case 'running':
       return { tone: 'busy', text: runningText(presence, trans) };
     case 'done':
-      return { tone: 'done', text: trans.__('Done') };
+      return {
+        tone: 'done',
+        text: answer.trimmed
+          ? trans.__('Done · context trimmed')
+          : trans.__('Done')
+      };
     case 'cancelled':
       return { tone: 'stopped', text: trans.__('Stopped') };
     case 'interrupted':

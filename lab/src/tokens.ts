@@ -5,6 +5,15 @@ import { Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 
+import type { INotebookDefaults } from './connections';
+import type { ICellMark } from './contextMarks';
+import type {
+  ContextMode,
+  IContextReport,
+  IRunInputs,
+  IStyles
+} from './contextWire';
+import type { Preview } from './preview';
 import type { IAnswer, IPrompt, Role } from './promptModel';
 import type {
   IKeys,
@@ -33,6 +42,14 @@ export interface IRunClient {
   ): Promise<void>;
   /** Take back what a run changed; a dry run only says what that would be. */
   revert(runId: string, dryRun: boolean): Promise<IReverted>;
+  /** What a run of the question would send; nothing is sent or written. */
+  preview(request: IRunRequest): Promise<IContextReport>;
+  /** Hashes of the cells that runs were built from. */
+  inputs(runIds: readonly string[]): Promise<IRunInputs>;
+  styles(): Promise<IStyles>;
+  setStyle(name: string, wording: string): Promise<IStyles>;
+  /** Remove a style of one's own, or one's own wording of ours. */
+  removeStyle(name: string): Promise<IStyles>;
   keys(): Promise<IKeys>;
   setKey(connection: string, key: string): Promise<void>;
   removeKey(connection: string): Promise<void>;
@@ -48,6 +65,8 @@ export const IRunClient = new Token<IRunClient>(
 export interface IServerModel {
   /** Null until the server has answered. */
   readonly status: IServerStatus | null;
+  /** The same, without asking if nobody has asked yet. */
+  readonly known: IServerStatus | null;
   /** Why there is no status, if asking failed. */
   readonly problem: string | null;
   readonly changed: ISignal<IServerModel, void>;
@@ -161,6 +180,22 @@ export const ILiveness = new Token<ILiveness>(
   'Tells runs that are really going on from marks left behind.'
 );
 
+/** Whether what answers were made from has changed since. */
+export interface IStaleness {
+  /** An answer is seen in another light; the argument is its run. */
+  readonly changed: ISignal<IStaleness, string>;
+  /** Cells that a run was made from and that have changed, or are gone. */
+  changedCells(
+    prompts: INotebookPrompts,
+    runId: string | null
+  ): ReadonlySet<string>;
+}
+
+export const IStaleness = new Token<IStaleness>(
+  '@nbinline/lab:IStaleness',
+  'Follows whether what answers were made from has changed.'
+);
+
 /** Says things to screen readers. */
 export interface IAnnouncer {
   say(message: string): void;
@@ -169,4 +204,40 @@ export interface IAnnouncer {
 export const IAnnouncer = new Token<IAnnouncer>(
   '@nbinline/lab:IAnnouncer',
   'Says the start, end and failure of runs to screen readers.'
+);
+
+/** What the question that a person looks at would send, in one notebook. */
+export interface INotebookContext {
+  readonly prompts: INotebookPrompts;
+  readonly preview: Preview;
+  /** The target, what is shown, or what the server says of it changed. */
+  readonly changed: ISignal<INotebookContext, void>;
+  /** Cell id of the question; the last one that was selected. */
+  readonly target: string | null;
+  readonly defaults: INotebookDefaults;
+  readonly mode: ContextMode;
+  /** The mode that the server prescribes, if it does. */
+  readonly forcedMode: ContextMode | null;
+  detailsOpen: boolean;
+  /** Whether the boxes of cells are shown without Details. */
+  boxesAlways: boolean;
+  readonly boxesShown: boolean;
+  /** What becomes of each cell; null before the server has said. */
+  readonly marks: ReadonlyMap<string, ICellMark> | null;
+  /** Write the mode; Custom for the first time starts with what was selected. */
+  chooseMode(mode: ContextMode): Promise<void>;
+}
+
+/** The contexts of all open notebooks. */
+export interface INotebookContexts {
+  readonly added: ISignal<INotebookContexts, INotebookContext>;
+  readonly all: Iterable<INotebookContext>;
+  of(prompts: INotebookPrompts): INotebookContext | null;
+  /** Call back for every open notebook, now and later. */
+  forEach(callback: (context: INotebookContext) => void): void;
+}
+
+export const INotebookContexts = new Token<INotebookContexts>(
+  '@nbinline/lab:INotebookContexts',
+  'Knows what the questions of open notebooks would send.'
 );

@@ -4,6 +4,8 @@
  */
 import type { JSONObject } from '@lumino/coreutils';
 
+import type { IContextReport } from './contextWire';
+
 /** The key of everything of ours in cell and notebook metadata. */
 export const METADATA_KEY = 'nbinlineai';
 
@@ -55,6 +57,8 @@ export interface IRun {
   connection?: string;
   model?: string;
   error?: IWireError | null;
+  /** What its request held; null until it has been built. */
+  report?: IContextReport | null;
 }
 
 /** One tool call that waits, or waited, for a person's word. */
@@ -110,6 +114,13 @@ export interface IConnection {
   free_models?: boolean;
   /** A sentence people must see beside every answer of this connection. */
   notice?: string | null;
+  /** Reasoning efforts by model. */
+  efforts?: Record<string, string[]>;
+  /** And of models that are typed. */
+  other_efforts?: string[];
+  /** Whether a model takes images, by model. */
+  images?: Record<string, boolean>;
+  other_images?: boolean;
 }
 
 export interface IProblem {
@@ -123,6 +134,12 @@ export interface IServerStatus {
   problems: (string | IProblem)[];
   connections: Record<string, IConnection>;
   default_connection?: string | null;
+  /** Wording of the styles an answer may have. */
+  styles?: Record<string, string>;
+  policy?: {
+    /** Choices that this server prescribes, by the keys of the metadata. */
+    forced?: Record<string, unknown>;
+  };
   /** What else this server can do, e.g. `revert`. */
   features?: string[];
 }

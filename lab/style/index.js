@@ -1,2 +1,4 @@
 import './base.css';
 import './answer.css';
+import './question.css';
+import './context.css';

@@ -24,13 +24,26 @@ describe('readRole', () => {
       readRole('markdown', {
         isPromptCell: true,
         backend: 'anthropic_api',
-        model: 'm'
+        model: 'm',
+        promptMode: 'learning',
+        reasoningEffort: 'high',
+        keepAnswer: false
       })
-    ).toEqual({ kind: 'prompt', backend: 'anthropic_api', model: 'm' });
+    ).toEqual({
+      kind: 'prompt',
+      backend: 'anthropic_api',
+      model: 'm',
+      promptMode: 'learning',
+      reasoningEffort: 'high',
+      keepAnswer: false
+    });
     expect(readRole('markdown', { isPromptCell: true })).toEqual({
       kind: 'prompt',
       backend: null,
-      model: null
+      model: null,
+      promptMode: null,
+      reasoningEffort: null,
+      keepAnswer: null
     });
   });
 
@@ -55,6 +68,8 @@ describe('readRole', () => {
       connection: null,
       endedAt: '2026-01-01T00:00:00Z',
       note: null,
+      hasInputs: false,
+      trimmed: false,
       error: { code: 'rate-limited', message: 'Wait a minute.' }
     });
     expect(answer({}).status).toBeNull();

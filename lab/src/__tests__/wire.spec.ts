@@ -133,7 +133,15 @@ describe('connections', () => {
   it.each([undefined, null, 'text', [], { defaults: 3 }, { defaults: [] }])(
     'have no defaults in %j',
     metadata => {
-      expect(readDefaults(metadata)).toEqual({ backend: null, model: null });
+      expect(readDefaults(metadata)).toEqual({
+        backend: null,
+        model: null,
+        promptMode: null,
+        reasoningEffort: null,
+        contextMode: null,
+        outputs: null,
+        keepAnswers: false
+      });
     }
   );
 });
