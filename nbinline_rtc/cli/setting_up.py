@@ -1,49 +1,26 @@
-"""``jupyter nbinline …``: one table of commands, each with its arguments and its function."""
+"""Commands that set the extension up and look after it."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
 
 from nbinline_agent.errors import NbinlineError
+from nbinline_rtc import earlier, model_package
+from nbinline_rtc.credentials import CredentialStore
+from nbinline_rtc.private_files import FileRefused
 
-from . import __version__, earlier, model_package
-from .credentials import CredentialStore
-from .private_files import FileRefused
-
-
-def _no_arguments(parser: argparse.ArgumentParser) -> None:
-    """Most commands take none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A row of the table.
-
-    Attributes:
-        words: What is typed after ``jupyter nbinline``.
-        help: One line.
-        run: Does it and returns the exit code; it may raise what ``main`` turns into a sentence.
-        arguments: Declares the command's own arguments.
-    """
-
-    words: tuple[str, ...]
-    help: str
-    run: Callable[[argparse.Namespace], int]
-    arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+from .commands import Command, failed, json_argument
 
 
 def run_doctor(arguments: argparse.Namespace) -> int:
     """Print what fits and what does not; 1 if something must be mended."""
     # Importing these takes seconds, which the other commands need not wait for.
-    from . import doctor, installation
+    from nbinline_rtc import doctor, installation
 
     findings = doctor.examine(installation.look(), CredentialStore())
     told = doctor.as_json(findings)
@@ -89,7 +66,7 @@ def run_mcp(arguments: argparse.Namespace) -> int:
     """Serve the notebook's tools on standard input and output."""
     from jupyter_server.serverapp import list_running_servers
 
-    from . import mcp_bridge
+    from nbinline_rtc import mcp_bridge
 
     try:
         target = mcp_bridge.find_target(
@@ -100,7 +77,7 @@ def run_mcp(arguments: argparse.Namespace) -> int:
         )
         mcp_bridge.run_bridge(target)
     except mcp_bridge.BridgeRefused as refused:
-        return _failed(str(refused))
+        return failed(str(refused))
     return 0
 
 
@@ -117,10 +94,6 @@ def _mcp_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file with the server's token; else NBINLINE_TOKEN or JUPYTER_TOKEN, else the token "
         "that a server of this account wrote down",
     )
-
-
-def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
 
 
 def _import_arguments(parser: argparse.ArgumentParser) -> None:
@@ -140,9 +113,7 @@ def _import_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command(
-        ("doctor",), "name everything that does not fit together", run_doctor, _doctor_arguments
-    ),
+    Command(("doctor",), "name everything that does not fit together", run_doctor, json_argument),
     Command(("model", "install"), "install the tiny trial model", install_model),
     Command(("model", "path"), "print where the trial model lies", show_model),
     Command(
@@ -158,46 +129,13 @@ COMMANDS: tuple[Command, ...] = (
         _import_arguments,
     ),
 )
-"""Every command; a new one is a new row."""
+"""The rows of this family."""
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command and exit with its code: 0 well, 1 not well, 2 wrongly called."""
-    arguments = _parser().parse_args(argv)
-    try:
-        code = arguments.run(arguments)
-    except NbinlineError as error:
-        code = _failed(error.message)
-    except (FileRefused, model_package.ModelMissing, model_package.InstallFailed) as error:
-        code = _failed(str(error))
-    sys.exit(code)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="jupyter nbinline", description="AI prompts in shared notebooks."
-    )
-    parser.add_argument("--version", action="version", version=__version__)
-    top = parser.add_subparsers(metavar="COMMAND", required=True)
-    groups: dict[str, Any] = {}
-    for command in COMMANDS:
-        *group, name = command.words
-        within = top
-        for word in group:
-            if word not in groups:
-                about = top.add_parser(word, help=f"commands about the {word}")
-                groups[word] = about.add_subparsers(metavar="COMMAND", required=True)
-            within = groups[word]
-        leaf = within.add_parser(name, help=command.help, description=command.help)
-        command.arguments(leaf)
-        leaf.set_defaults(run=command.run)
-    return parser
-
-
-def _failed(sentence: str) -> int:
-    print(sentence, file=sys.stderr)
-    return 1
-
-
-if __name__ == "__main__":
-    main()
+def sentence_of(error: Exception) -> str | None:
+    """What a refusal says to a person; None for an error that is our fault."""
+    if isinstance(error, NbinlineError):
+        return error.message
+    if isinstance(error, FileRefused | model_package.ModelMissing | model_package.InstallFailed):
+        return str(error)
+    return None

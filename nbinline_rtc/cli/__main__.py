@@ -1,0 +1,5 @@
+"""``python -m nbinline_rtc.cli``."""
+
+from . import main
+
+main()
