@@ -27,7 +27,7 @@ from nbinline_agent.tools.cells import cell_tools
 from nbinline_agent.tools.execution import execution_tools
 from nbinline_agent.tools.functions import function_tools
 from nbinline_agent.tools.inspect import inspect_tools
-from nbinline_agent.tools.modes import DEFAULT_MODES, parse_modes
+from nbinline_agent.tools.modes import DEFAULT_MODES, Modes, parse_modes
 from nbinline_agent.tools.results import ResultBounds
 from nbinline_agent.tools.toolset import NotebookToolset
 from nbinline_agent.visiting import Visits
@@ -117,6 +117,7 @@ class Host:
     styles: AnswerStyles
     pinned: Mapping[str, str | bool]
     mcp: McpEndpoint
+    modes: Modes
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -218,7 +219,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         cell_runs = await stack.enter_async_context(CellRuns(runtime, rooms, kernels, notes))
         visits = Visits(rooms, around, tools, modes, runtime.adopt, policy)
         mcp = await stack.enter_async_context(McpEndpoint(visits, modes))
-        yield Host(runtime, journal, connections, notes, cell_runs, styles, pinned, mcp)
+        yield Host(runtime, journal, connections, notes, cell_runs, styles, pinned, mcp, modes)
 
 
 def _secret(path: Path) -> bytes:

@@ -199,6 +199,7 @@ class _Answering:
                     run.record.status.value,
                     run.place or answer.id,
                     run.record.author.display_name,
+                    run.activity,
                 )
                 await news.wait()
 

@@ -133,7 +133,11 @@ class Workplace:
         self._run.place = cell
         if self._presence is not None:
             await self._presence.show(
-                self.run_id, self._run.record.status.value, cell, self.author.display_name
+                self.run_id,
+                self._run.record.status.value,
+                cell,
+                self.author.display_name,
+                self._run.activity,
             )
 
     async def progress(self, text: str) -> None:
@@ -159,6 +163,9 @@ class Workplace:
 
     async def note(self, kind: str, data: Mapping[str, JsonValue], *, later: bool = False) -> None:
         """Journal an event; with ``later`` together with what comes next, at the latest then."""
+        if kind == "tool-called":
+            # Shown from here on; a call that says more of itself replaces it.
+            self._run.activity = f"Uses {data.get('name')}…"
         cells = data.get("cell_ids")
         if kind == "tool-finished" and data.get("outcome") == "ok" and isinstance(cells, list):
             named = [CellId(each) for each in cells if isinstance(each, str)]

@@ -49,7 +49,16 @@ export class AgentCaret {
   }
 
   /** Put the caret behind the last words in `host`. */
-  moveTo(host: Node): void {
+  moveTo(host: HTMLElement): void {
+    this._place(host);
+    const first = host.firstElementChild?.contains(this._node) ?? false;
+    const place = first ? 'beside' : 'above';
+    if (this._node.dataset.place !== place) {
+      this._node.dataset.place = place;
+    }
+  }
+
+  private _place(host: Node): void {
     let parent = host;
     for (;;) {
       const last = lastContent(parent, this._node);

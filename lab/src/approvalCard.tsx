@@ -48,12 +48,18 @@ class ApprovalCard extends CellBar {
     return (
       <>
         <span className="nbinline-ApprovalCard-title">{this._title()}</span>
-        {approval?.summary && (
+        {approval?.summary && !this._isOfOneCell() && (
           <span className="nbinline-ApprovalCard-summary">
             {approval.summary}
           </span>
         )}
-        {approval?.diff && <Diff diff={approval.diff} trans={trans} />}
+        {approval?.diff && (
+          <Diff
+            diff={approval.diff}
+            cellName={id => cellName(this._options.prompts.panel, id, trans)}
+            trans={trans}
+          />
+        )}
         {approval?.code && (
           <pre
             className="nbinline-ApprovalCard-code"
@@ -84,6 +90,16 @@ class ApprovalCard extends CellBar {
           cellName(prompts.panel, approval.cell_id, trans)
         )
       : trans.__('The AI wants to use %1', approval.tool);
+  }
+
+  /** Whether title and diff say all there is to say. */
+  private _isOfOneCell(): boolean {
+    const { cell_id, diff } = this._approval ?? {};
+    return Boolean(
+      cell_id &&
+      diff &&
+      !diffLines(diff).lines.some(each => each.kind === 'cell')
+    );
   }
 
   private _buttons(): React.ReactElement {
@@ -158,15 +174,17 @@ class ApprovalCard extends CellBar {
     return this._left() === 0;
   }
 
+  /** Whether this person may answer: as the server says, and until then the one who asked. */
   private _isMine(): boolean {
     const { author, user } = this._options;
-    return author !== null && user?.username === author;
+    return this._mayAnswer ?? (author !== null && user?.username === author);
   }
 
   private async _load(): Promise<void> {
     const { client, runId, approvalId } = this._options;
     try {
       const run = await client.run(runId);
+      this._mayAnswer = run.may_answer ?? null;
       this._approval =
         run.approvals?.find(each => each.approval_id === approvalId) ?? null;
     } catch (reason) {
@@ -196,6 +214,7 @@ class ApprovalCard extends CellBar {
 
   private readonly _timer: number;
   private _approval: IApproval | null = null;
+  private _mayAnswer: boolean | null = null;
   private _message = '';
   private _sending = false;
 }
@@ -216,20 +235,21 @@ namespace ApprovalCard {
 
 interface IDiffProps {
   readonly diff: string;
+  readonly cellName: (cellId: string) => string;
   readonly trans: TranslationBundle;
 }
 
-function Diff({ diff, trans }: IDiffProps): React.ReactElement {
-  const { lines, more } = diffLines(diff);
+function Diff({ diff, cellName, trans }: IDiffProps): React.ReactElement {
+  const { lines, more } = diffLines(diff, cellName);
   return (
     <pre
       className="nbinline-ApprovalCard-code"
       tabIndex={0}
       aria-label={trans.__('Changes')}
     >
-      {lines.map(({ kind, text }, place) => (
+      {lines.map(({ kind, text, line }, place) => (
         <span key={place} className="nbinline-Diff-line" data-kind={kind}>
-          {`${text}\n`}
+          {line === undefined ? `${text}\n` : `${trans.__('Line %1', line)}\n`}
         </span>
       ))}
       {more > 0 && trans._n('%1 more line', '%1 more lines', more)}

@@ -8,6 +8,7 @@ export namespace CommandIDs {
   export const revertRun = 'nbinline:revert-run';
   export const revealAnswer = 'nbinline:reveal-answer';
   export const openKeys = 'nbinline:open-keys';
+  export const openTools = 'nbinline:open-tools';
   export const openStyles = 'nbinline:open-styles';
   export const attachImage = 'nbinline:attach-image';
   export const askAboutOutput = 'nbinline:ask-about-output';

@@ -19,6 +19,7 @@ import { serverPlugin } from './serverModel';
 import { settingsPlugin } from './settings';
 import { stalenessPlugin } from './staleness';
 import { stylesPlugin } from './stylesDialog';
+import { toolsPlugin } from './toolsDialog';
 
 export * from './tokens';
 
@@ -37,6 +38,7 @@ export default [
   contextBoxesPlugin,
   promptHeaderPlugin,
   stylesPlugin,
+  toolsPlugin,
   stalenessPlugin,
   attachImagesPlugin,
   copyButtonsPlugin,

@@ -109,6 +109,17 @@ class NotebookRow extends ReactWidget {
               this.update();
             }}
           />
+          <button
+            className="nbinline-CellBar-button"
+            title={trans.__(
+              'Tools of this notebook, and which calls ask first'
+            )}
+            onClick={() =>
+              void this._options.app.commands.execute(CommandIDs.openTools)
+            }
+          >
+            {trans.__('Tools…')}
+          </button>
         </div>
         {this._defaultsOpen && status && (
           <div

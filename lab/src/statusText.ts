@@ -41,6 +41,9 @@ export function statusText(
   if (phase?.kind === 'sending' && !isRunning(answer)) {
     return { tone: 'busy', text: trans.__('Sending…') };
   }
+  if (answer?.status === 'running' && answer.approvalId !== null) {
+    return { tone: 'busy', text: trans.__('Waits for approval') };
+  }
   if (answer?.status === 'running' && presence === 'running-tool' && progress) {
     return { tone: 'busy', text: progress };
   }

@@ -54,6 +54,8 @@ export interface IRun {
   live?: boolean;
   /** What the run asked for; the last may still wait for its answer. */
   approvals?: IApproval[];
+  /** Whether the person who looks may answer them. */
+  may_answer?: boolean;
   connection?: string;
   model?: string;
   error?: IWireError | null;
@@ -139,6 +141,8 @@ export interface IServerStatus {
   policy?: {
     /** Choices that this server prescribes, by the keys of the metadata. */
     forced?: Record<string, unknown>;
+    /** How calls of tools are let through, by group. */
+    tool_approval?: Record<string, string>;
   };
   /** What else this server can do, e.g. `revert`. */
   features?: string[];

@@ -53,12 +53,14 @@ class RunHandler(NbinlineHandler):
             raise UnknownRun
         runtime = host.runtime
         asked = await runtime.approvals(record.run_id)
+        me = self.author.username
         self.reply(
             200,
             {
                 **wire.run_json(record),
                 "live": runtime.live(record.run_id),
                 "approvals": wire.approvals_json(asked),
+                "may_answer": record.author.username == me or answers_for_all(me),
                 "activity": runtime.activity(record.run_id),
             },
         )

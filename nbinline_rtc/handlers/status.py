@@ -33,7 +33,10 @@ class StatusHandler(NbinlineHandler):
                 "default_connection": host.connections.default,
                 "styles": dict(host.styles.wordings),
                 "limits": dict(host.limits()),
-                "policy": {"forced": dict(host.pinned)},
+                "policy": {
+                    "forced": dict(host.pinned),
+                    "tool_approval": {group: str(mode) for group, mode in host.modes.items()},
+                },
             },
         )
 

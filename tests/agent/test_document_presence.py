@@ -75,6 +75,15 @@ async def test_a_cell_without_a_text_has_no_cursor() -> None:
         assert (await seen(notebook, shared))["cursors"] == []
 
 
+async def test_it_says_what_it_does_while_it_says_anything() -> None:
+    async with open_notebook(CELLS) as (notebook, shared):
+        told = "Uses run_cell…"
+        await Presence(notebook.peer, AgentUser()).show(RUN, "running", CELL, "Ann", told)
+        assert (await seen(notebook, shared))["nbinline"]["progress"] == told
+        await Presence(notebook.peer, AgentUser()).show(RUN, "running", CELL, "Ann")
+        assert "progress" not in (await seen(notebook, shared))["nbinline"]
+
+
 async def test_hiding_takes_it_out() -> None:
     async with open_notebook(CELLS) as (notebook, shared):
         presence = Presence(notebook.peer, AgentUser())

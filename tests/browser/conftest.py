@@ -181,9 +181,15 @@ def witnesses(
 def write(request: pytest.FixtureRequest) -> Callable[..., str]:
     """Write a notebook of the test's own name into a server's folder; its path there."""
 
-    def write(lab: Lab, *cells: dict[str, Any], kernel: bool = False) -> str:
+    def write(
+        lab: Lab,
+        *cells: dict[str, Any],
+        kernel: bool = False,
+        nbinline: dict[str, Any] | None = None,
+    ) -> str:
         name = re.sub(r"\W+", "-", request.node.name).strip("-")
-        notebooks.write(lab.work / f"{name}.ipynb", *cells, kernel=kernel)
+        path = lab.work / f"{name}.ipynb"
+        notebooks.write(path, *cells, kernel=kernel, nbinline=nbinline)
         return f"{name}.ipynb"
 
     return write

@@ -34,9 +34,23 @@ def answer(cell_id: str, prompt_id: str, source: str, **mark: Any) -> dict[str, 
     return new_markdown_cell(source, id=cell_id, metadata={"nbinlineai": metadata})
 
 
-def write(path: Path, *cells: dict[str, Any], kernel: bool = False) -> Path:
-    """Write a notebook; without ``kernel`` it names none, so JupyterLab starts none."""
+def write(
+    path: Path,
+    *cells: dict[str, Any],
+    kernel: bool = False,
+    nbinline: dict[str, Any] | None = None,
+) -> Path:
+    """Write a notebook; without ``kernel`` it names none, so JupyterLab starts none.
+
+    Args:
+        path: Where to.
+        cells: What it holds.
+        kernel: Whether it has a kernel.
+        nbinline: Our own part of the notebook's metadata.
+    """
     metadata: dict[str, Any] = {"language_info": {"name": "python"}}
+    if nbinline is not None:
+        metadata["nbinlineai"] = nbinline
     if kernel:
         metadata["kernelspec"] = KERNEL
     path.parent.mkdir(parents=True, exist_ok=True)

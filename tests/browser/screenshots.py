@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import sync_playwright
 
@@ -56,13 +57,42 @@ def pieces() -> list[str]:
     return [word + " " for word in ANSWER.split(" ")]
 
 
-def notebook(lab: Lab, name: str) -> str:
+FIX = "The numbers of the south for March are in: 27. Please bring the cell up to date."
+
+STEPS: tuple[dict[str, Any], ...] = (
+    {
+        "text": "Let me look at the cell first.",
+        "tools": [
+            {"name": "list_cells", "arguments": {}},
+            {"name": "read_cell", "arguments": {"cell_id": "data"}},
+        ],
+    },
+    {
+        "deltas": [],
+        "tools": [
+            {
+                "name": "cell_str_replace",
+                "arguments": {
+                    "cell_id": "data",
+                    "old_str": '"south": [9, 14, 21]',
+                    "new_str": '"south": [9, 14, 27]',
+                },
+            }
+        ],
+    },
+    {"text": "Done: **south** is 9, 14, 27 now, so its total is 50 instead of 44."},
+)
+"""A run that reads, edits and answers."""
+
+
+def notebook(lab: Lab, name: str, question: str = QUESTION, **nbinline: Any) -> str:
     """A small notebook with a question in it."""
     write(
         lab.work / name,
         text("title", "# Sales by region\nNumbers of the first quarter."),
         code("data", DATA),
-        prompt("ask", QUESTION),
+        prompt("ask", question),
+        nbinline=nbinline or None,
     )
     return name
 
@@ -120,6 +150,23 @@ def keys(people: People, lab: Lab) -> None:
     ada.page.keyboard.press("Escape")
 
 
+def approval(people: People, lab: Lab, vendor: Vendor) -> None:
+    ask = {"toolApproval": {"notebook": "ask"}, "toolGroups": ["notebook"]}
+    ada = people.visit(lab, notebook(lab, "approval.ipynb", FIX, **ask))
+    queue(vendor, *STEPS)
+    ada.run("ask")
+    card = ada.page.get_by_role("group", name="The AI asks for approval")
+    card.get_by_role("button", name="Allow", exact=True).wait_for()
+    ada.page.wait_for_timeout(500)
+    ada.page.screenshot(path=IMAGES / "approval.png")
+    card.get_by_role("button", name="Allow", exact=True).click()
+    answer = ada.wait_status("ask", "done")["id"]
+    ada.bar(answer).get_by_role("button", name="Steps").click()
+    ada.page.locator(".nbinline-Transcript-step summary").last.click()
+    ada.page.wait_for_timeout(500)
+    ada.page.screenshot(path=IMAGES / "transcript.png")
+
+
 def dark(people: People, lab: Lab, vendor: Vendor) -> None:
     ada = people.visit(lab, notebook(lab, "dark.ipynb"))
     ada.command("apputils:change-theme", theme="JupyterLab Dark")
@@ -142,6 +189,7 @@ def main() -> None:
         streaming(people, lab, vendor)
         two_people(people, lab, vendor)
         keys(people, lab)
+        approval(people, lab, vendor)
         interrupted(people, lab, vendor)
         dark(people, lab, vendor)
         people.leave()

@@ -391,6 +391,8 @@ class TestApprovals:
             approval = await waiting(asker, run_id)
             seen = await other.run(run_id)
             assert seen["approvals"][0]["approval_id"] == approval["approval_id"]
+            assert seen["may_answer"] is False
+            assert (await asker.run(run_id))["may_answer"] is True
             assert await self.answer(other, run_id, approval["approval_id"], allow=True) == (
                 403,
                 "not-yours",
@@ -463,6 +465,9 @@ class TestApprovals:
             run_id = await asker.ask()
             approval = await waiting(asker, run_id)
             assert (approval["tool"], approval["code"]) == ("run_shell", "echo hi")
+            _, status = await asker.request("GET", "status")
+            told_modes = status["policy"]["tool_approval"]
+            assert (told_modes["shell"], told_modes["web"]) == ("ask", "off")
             await self.answer(asker, run_id, approval["approval_id"], allow=True)
             await asker.ended(run_id)
             assert "hi" in told((await bodies(asker))[1])[0]
@@ -474,6 +479,7 @@ async def test_the_run_says_where_it_works(asker: Asker) -> None:
         run_id = await asker.ask()
         await waiting(asker, run_id)
         run = await asker.run(run_id)
+        assert run["activity"]["text"] == "Uses cell_str_replace…"
         assert set(run["activity"]) == {"cell_id", "text"}
         await asker.request("DELETE", f"runs/{run_id}")
         assert (await asker.run(run_id))["status"] in ENDED

@@ -63,7 +63,9 @@ class Presence:
         self._changed = float("-inf")
         self._shown = False
 
-    async def show(self, run_id: RunId, status: str, cell_id: CellId, on_behalf_of: str) -> None:
+    async def show(
+        self, run_id: RunId, status: str, cell_id: CellId, on_behalf_of: str, progress: str = ""
+    ) -> None:
         """Show the agent at the end of a cell, on behalf of somebody.
 
         Coming up is announced at once, a change within 1.5 s of the last one is held back until
@@ -74,6 +76,7 @@ class Presence:
             status: Word for the run's status.
             cell_id: Where; a cell that is not there leaves the cursor away.
             on_behalf_of: Display name of the person who asked.
+            progress: What it does right now, in a few words; left out if empty.
         """
         state = {
             "user": self._user.shown(),
@@ -84,6 +87,7 @@ class Presence:
                 "status": status,
                 "cell_id": cell_id,
                 "on_behalf_of": on_behalf_of,
+                **({"progress": progress} if progress else {}),
             },
         }
         check_state(state)

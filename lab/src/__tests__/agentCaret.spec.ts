@@ -10,7 +10,12 @@ function placed(html: string): string {
   caret.moveTo(host);
   caret.moveTo(host);
   expect(host.textContent).toBe(text);
-  return host.innerHTML;
+  return shown(host);
+}
+
+/** What stands there, but for where the label is drawn. */
+function shown(host: HTMLElement): string {
+  return host.innerHTML.replace(/ data-place="\w+"/g, '');
 }
 
 describe('AgentCaret', () => {
@@ -41,9 +46,22 @@ describe('AgentCaret', () => {
     caret.moveTo(host);
     host.insertAdjacentHTML('beforeend', '<p>two</p>');
     caret.moveTo(host);
-    expect(host.innerHTML).toBe(`<p>one</p><p>two${CARET}</p>`);
+    expect(shown(host)).toBe(`<p>one</p><p>two${CARET}</p>`);
     caret.remove();
     expect(host.innerHTML).toBe('<p>one</p><p>two</p>');
+  });
+
+  it('draws the label beside the first block and above the others', () => {
+    const host = document.createElement('div');
+    host.innerHTML = '<p>one</p>';
+    const caret = new AgentCaret();
+    const place = (): unknown =>
+      host.querySelector<HTMLElement>('.nbinline-AgentCaret')?.dataset.place;
+    caret.moveTo(host);
+    expect(place()).toBe('beside');
+    host.insertAdjacentHTML('beforeend', '<p>two</p>');
+    caret.moveTo(host);
+    expect(place()).toBe('above');
   });
 
   it('says whose it is without being text of the answer', () => {

@@ -103,13 +103,24 @@ describe('approval', () => {
     const { lines, more } = diffLines(
       '--- before\n+++ after\n@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3\n'
     );
-    expect(lines.map(line => line.kind)).toEqual([
-      'place',
-      'same',
-      'removed',
-      'added'
-    ]);
+    expect(lines.map(line => line.kind)).toEqual(['same', 'removed', 'added']);
     expect(more).toBe(0);
+  });
+
+  it('names the cells of a diff of several, and where in them', () => {
+    const { lines } = diffLines(
+      '--- a\n+++ a\n@@ -7 +7 @@\n--- x\n+++ y\n--- b\n+++ b\n@@ -0,0 +1 @@\n+z\n',
+      id => `cell ${id}`
+    );
+    expect(lines).toEqual([
+      { kind: 'cell', text: 'cell a' },
+      { kind: 'place', text: '@@ -7 +7 @@', line: 7 },
+      // Lines of the text, though they look like names of files.
+      { kind: 'removed', text: '--- x' },
+      { kind: 'added', text: '+++ y' },
+      { kind: 'cell', text: 'cell b' },
+      { kind: 'added', text: '+z' }
+    ]);
   });
 
   it('shows the head of a long diff and counts the rest', () => {
