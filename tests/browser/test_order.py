@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page, WebSocketRoute
 
 from tests.browser.conftest import People
 from tests.browser.lab import Lab
@@ -34,6 +38,35 @@ def printed(page: NotebookPage, cell_id: str) -> str:
     outputs = page.cell(cell_id)["outputs"]
     said = outputs[0]["text"]
     return "".join(said) if isinstance(said, list) else said
+
+
+class SlowSending:
+    """A tab whose edits can be kept from reaching the server for a while."""
+
+    def __init__(self, page: Page) -> None:
+        self._holding = False
+        self._kept: list[tuple[WebSocketRoute, str | bytes]] = []
+        page.route_web_socket(re.compile("/api/collaboration/room/"), self._route)
+
+    def _route(self, socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+        socket.on_message(lambda message: self._pass(server, message))
+
+    def _pass(self, server: WebSocketRoute, message: str | bytes) -> None:
+        if self._holding:
+            self._kept.append((server, message))
+        else:
+            server.send(message)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold what the tab sends while the block runs."""
+        self._holding = True
+        yield
+        self._holding = False
+        for server, message in self._kept:
+            server.send(message)
+        self._kept.clear()
 
 
 def times(lab: Lab, path: str, prompt_id: str) -> dict[str, Any]:
@@ -198,3 +231,20 @@ def test_an_answer_needs_no_kernel(people: People, lab: Lab, write) -> None:
 
     ada.wait_status("ask", "done")
     assert ada.answer("ask")["source"] == expected(deltas=8)
+
+
+def test_the_answer_comes_before_the_cell_that_lab_adds(people: People, lab: Lab, write) -> None:
+    path = write(lab, *(prompt(f"ask-{n}", deltas=3) for n in range(3)))
+    tab = people.new_page(people.context(lab, "slow"))
+    slow = SlowSending(tab)
+    ada = NotebookPage(tab, lab, path).open(workspace="slow")
+    for n in reversed(range(3)):
+        ada.select(f"ask-{n}")
+        with slow.held():
+            ada.page.keyboard.press("Alt+Enter")  # Lab adds a cell right below the question
+            ada.page.wait_for_timeout(700)
+        answer = ada.wait_status(f"ask-{n}", "done")
+        order = [cell["id"] for cell in ada.cells()]
+        place = order.index(f"ask-{n}")
+        assert order[place + 1] == answer["id"]
+        assert ada.cells()[place + 2]["type"] == "code"
