@@ -48,6 +48,7 @@ from .planning import ServerPlanner
 from .private_files import FileRefused, PrivateFile
 from .rooms import RoomsOfServer
 from .sqlite_journal import open_journal
+from .stale_cells import StaleCells
 from .styles import AnswerStyles
 from .toolset import server_tools
 
@@ -217,6 +218,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         )
         notes = Notes(rooms, kernels)
         cell_runs = await stack.enter_async_context(CellRuns(runtime, rooms, kernels, notes))
+        await stack.enter_async_context(StaleCells(serverapp, runtime, rooms, kernels))
         visits = Visits(rooms, around, tools, modes, runtime.adopt, policy)
         mcp = await stack.enter_async_context(McpEndpoint(visits, modes))
         yield Host(runtime, journal, connections, notes, cell_runs, styles, pinned, mcp, modes)

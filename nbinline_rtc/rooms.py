@@ -59,6 +59,9 @@ WATCH_EVERY = 0.25
 CLEAR_UNDO_EVERY = 60.0
 """Seconds between clearings of the room's own undo stack."""
 
+CELLS_AT_ONCE = 500
+"""Cells that are looked at without letting others work."""
+
 UNREADABLE = "The file at that path cannot be read as a notebook. Mend it, or work on a copy."
 
 GLOBAL_AWARENESS = "JupyterLab:globalAwareness"
@@ -131,6 +134,22 @@ class RoomsOfServer:
     async def file_exists(self, path: NotebookPath) -> bool:
         """Whether the file is there."""
         return bool(await ensure_async(self._contents.file_exists(path)))
+
+    async def claims_to_run(self, file_id: FileId) -> bool:
+        """Whether a cell of a notebook that is open says that it runs; opens nothing."""
+        room_id = f"json:notebook:{file_id}"
+        document = await self._extension.get_document(room_id=room_id, copy=False)
+        if not isinstance(document, YNotebook):
+            return False
+        cells, start = document.ycells, 0
+        while start < len(cells):
+            with cells.doc.transaction():
+                for index in range(start, min(start + CELLS_AT_ONCE, len(cells))):
+                    if cells[index].get("execution_state") == "running":
+                        return True
+            start += CELLS_AT_ONCE
+            await anyio.lowlevel.checkpoint()
+        return False
 
     @contextlib.asynccontextmanager
     async def join(self, path: NotebookPath) -> AsyncIterator[RoomMembership]:

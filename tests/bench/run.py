@@ -16,7 +16,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.figures import Figure, machine
 
-GROUPS = ("stream_dom", "hundred_notebooks", "store_growth", "first_status", "tool_edits")
+GROUPS = (
+    "stream_dom",
+    "hundred_notebooks",
+    "store_growth",
+    "first_status",
+    "tool_edits",
+    "tool_kernel",
+)
 
 
 def main() -> int:

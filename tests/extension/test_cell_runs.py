@@ -172,6 +172,35 @@ async def test_the_text_the_person_saw_is_run(lab: Lab) -> None:
         assert (status, told["error"]["code"]) == (409, "not-caught-up")
 
 
+async def test_stale_marks_are_settled_when_the_notebook_is_opened(
+    lab: Lab, rtc_connect_doc_client: Any
+) -> None:
+    async with stopping(lab.ydoc):
+        document = await lab.open("print(1)", "print(2)")
+        await lab.run("c1")
+        with document.ydoc.transaction(origin="a page that is gone"):
+            document.ycells[0]["execution_state"] = "running"
+        websocket, _ = await rtc_connect_doc_client("json", "notebook", "a.ipynb")
+        async with websocket:
+            await until(lambda: cell_of(document, "c0")["execution_state"] == "idle")
+            assert cell_of(document, "c0")["outputs"] == []
+
+
+async def test_a_cell_that_really_runs_keeps_its_mark(
+    lab: Lab, rtc_connect_doc_client: Any
+) -> None:
+    async with stopping(lab.ydoc):
+        document = await lab.open("import time; time.sleep(6); print('end')")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lab.run, "c0")
+            await until(lambda: cell_of(document, "c0")["execution_state"] == "running")
+            websocket, _ = await rtc_connect_doc_client("json", "notebook", "a.ipynb")
+            async with websocket:
+                await anyio.sleep(4)
+                assert cell_of(document, "c0")["execution_state"] == "running"
+        assert printed(document, "c0") == "end\n"
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "code"),
     [
