@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 import httpx
-from jupyter_client import AsyncKernelClient
+from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from nbinline_agent.document.edits import short_hash
 from nbinline_agent.tools.cells import cell_tools
@@ -34,9 +34,9 @@ TIMES = 40
 CELLS = 100
 SUM = "1+1"
 NAMES = """import numpy, pandas
-for number in range(1_990):
-    globals()[f"name_{number}"] = [number, str(number), {number: number}, (number,)][number % 4]
 frame = pandas.DataFrame({name: numpy.arange(3_000_000) for name in "abcd"})
+for number in range(2_000):
+    globals()[f"name_{number}"] = [number, str(number), {number: number}, (number,)][number % 4]
 """
 
 
@@ -76,7 +76,7 @@ def _questions() -> list[dict[str, Any]]:
     run = {"cell_id": "sum", "expected_source": short_hash(SUM)}
     # Never the same call twice: that would be a repetition.
     sums = [_turn("run_cell", **run, timeout=10 + number) for number in range(TIMES)]
-    lists = [_turn("list_variables", start=number) for number in range(TIMES)]
+    lists = [_turn("list_variables", limit=500 - number) for number in range(TIMES)]
     names = _turn("run_code", code=NAMES, timeout=60)
     return [
         prompt("first", "Begin. &`run_cell`", turns=[sums[0], {"text": "Begun."}]),

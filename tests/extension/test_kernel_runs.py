@@ -364,6 +364,112 @@ async def test_a_cell_deleted_while_it_runs(lab: Lab) -> None:
         assert "a\nb" in results[0].text
 
 
+SLOW = "import time\nfor i in range(4):\n    print('line', i, flush=True)\n    time.sleep(0.5)"
+
+
+async def test_somebody_types_in_a_cell_that_runs(lab: Lab) -> None:
+    async with lab(SLOW) as (context, shared):
+        results: list[Any] = []
+
+        async def go() -> None:
+            results.append(await run_cell(context))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(go)
+            await until(lambda: "line 0" in text(shared))
+            source = shared.ynotebook.ycells[0]["source"]
+            with shared.ynotebook.ydoc.transaction(origin="person"):
+                source.insert(0, "# typed\n")
+        await context.notebook.peer.settled()
+        assert shared.cell("c0")["source"] == f"# typed\n{SLOW}"
+        assert text(shared) == "line 0\nline 1\nline 2\nline 3\n"
+        assert "line 3" in results[0].text
+        # What ran is not what stands there now.
+        with pytest.raises(ToolError, match="edited since"):
+            await run_cell(context, expected_source=short_hash(SLOW))
+
+
+async def test_somebody_moves_a_cell_that_runs(lab: Lab) -> None:
+    async with lab(SLOW, "2") as (context, shared):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_cell, context)
+            await until(lambda: "line 1" in text(shared))
+            cells = shared.ynotebook.ycells
+            with shared.ynotebook.ydoc.transaction(origin="person"):
+                moved = shared.ynotebook.create_ycell(cells[0].to_py())
+                del cells[0]
+                cells.append(moved)
+        await context.notebook.peer.settled()
+        assert [cell["id"] for cell in shared.cells] == ["c1", "c0"]
+        assert text(shared) == "line 0\nline 1\nline 2\nline 3\n"
+        assert (state(context.notebook), shared.cell("c0")["execution_count"]) == ("idle", 1)
+
+
+async def test_a_person_interrupts_our_cell(lab: Lab) -> None:
+    async with lab(SLOW, "print('on')") as (context, shared):
+        results: list[Any] = []
+
+        async def go() -> None:
+            results.append(await run_cell(context))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(go)
+            await until(lambda: "line 0" in text(shared))
+            await use(context, "interrupt_kernel")
+        assert results[0].data["status"] == "interrupted"
+        assert "Somebody interrupted it" in results[0].text
+        assert "line 0" in results[0].text
+        assert outputs(shared)[-1]["ename"] == "KeyboardInterrupt"
+        assert "on" in (await run_cell(context, "c1")).text
+
+
+async def test_a_person_restarts_the_kernel_under_our_cell(lab: Lab, jp_serverapp: Any) -> None:
+    async with lab(SLOW, "print('fresh')") as (context, shared):
+        results: list[Any] = []
+
+        async def go() -> None:
+            results.append(await run_cell(context))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(go)
+            await until(lambda: "line 0" in text(shared))
+            [session] = await jp_serverapp.session_manager.list_sessions()
+            await jp_serverapp.kernel_manager.restart_kernel(session["kernel"]["id"])
+        assert results[0].data["status"] == "dead"
+        assert "line 0" in results[0].text
+        assert state(context.notebook) == "idle"
+        again = (await run_cell(context, "c1")).text
+        assert again.startswith("Attention")
+        assert "fresh" in again
+
+
+async def test_a_page_that_runs_cells_beside_ours_keeps_its_own_ways(
+    lab: Lab, jp_serverapp: Any
+) -> None:
+    """What a page sends straight to the kernel runs in its order and stops at its own error."""
+    async with lab(SLOW) as (context, shared):
+        await run_cell(context)
+        [session] = await jp_serverapp.session_manager.list_sessions()
+        manager = jp_serverapp.kernel_manager.get_kernel(session["kernel"]["id"])
+        page = manager.client()
+        page.start_channels()
+        try:
+            await page.wait_for_ready(timeout=20)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run_cell, context)
+                await until(lambda: state(context.notebook) == "running")
+                sent = [page.execute(code) for code in ("a = 1", "1 / 0", "b = 2")]
+                told = [await page.get_shell_msg(timeout=20) for _ in sent]
+            assert [each["parent_header"]["msg_id"] for each in told] == sent
+            statuses = [each["content"]["status"] for each in told]
+            assert statuses[:2] == ["ok", "error"]
+            assert statuses[2] in ("aborted", "error")
+            assert text(shared) == "line 0\nline 1\nline 2\nline 3\n"
+            assert "b: int" not in (await use(context, "list_variables")).text
+        finally:
+            page.stop_channels()
+
+
 async def test_scratch_code_leaves_cells_and_history_alone(lab: Lab) -> None:
     check = "print(Out, _, get_ipython().execution_count, len(In))"
     async with lab("41", check) as (context, shared):

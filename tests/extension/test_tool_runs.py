@@ -407,6 +407,14 @@ class TestApprovals:
             assert (run["status"], run["approvals"][0]["answer"]) == ("done", "timed-out")
             assert "in time" in told((await bodies(asker))[1])[0]
 
+    @pytest.mark.parametrize("settings", [{"answer_seconds": 1.5}])
+    async def test_the_time_of_a_run_covers_its_tools_and_questions(self, asker: Asker) -> None:
+        async with stopping(asker.ydoc):
+            run = await asker.ended(await self.start(asker))
+            assert (run["status"], run["error"]["code"]) == ("error", "timed-out")
+            assert run["approvals"][0]["answer"] == "cancelled"
+            assert source_of(asker.answer(await asker.document())) == "I would."
+
     async def test_stopping_a_run_that_waits(self, asker: Asker) -> None:
         async with stopping(asker.ydoc):
             run_id = await self.start(asker)
