@@ -209,6 +209,8 @@ class Workplace:
         remembered = run.around.remembered
         if remembered.allows(run.plan.file_id, self.author.username, tool.name):
             return ALLOWED
+        if preview.cell_id is not None:
+            await self.at(preview.cell_id)
         approval = run.approvals.ask(tool.name, preview, run.around.tools.approval_seconds)
         await run.note("approval", approval.to_json())
         self._mark(approval.approval_id)

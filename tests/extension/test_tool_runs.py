@@ -482,13 +482,24 @@ class TestApprovals:
 
 
 async def test_the_run_says_where_it_works(asker: Asker) -> None:
+    """In its activity, and by its presence, which moves to the cell it works on."""
     async with stopping(asker.ydoc):
         asker.write(asker.vendor.prompt(f"Set x. {EDITING}", turns=EDIT_TURNS), metadata=ASKING)
+        await asker.document()
+        room = asker.room()
         run_id = await asker.ask()
         await waiting(asker, run_id)
         run = await asker.run(run_id)
-        assert run["activity"]["text"] == "Uses cell_str_replace…"
-        assert set(run["activity"]) == {"cell_id", "text"}
+        assert run["activity"]["cell_id"] == "code"
+
+        def shown() -> dict[str, Any]:
+            states = room.awareness.states.values()
+            [state] = [each for each in states if each.get("user", {}).get("agent") is True]
+            found: dict[str, Any] = state
+            return found
+
+        await until(lambda: shown()["nbinline"]["cell_id"] == "code")
+        assert shown()["cursors"]
         await asker.request("DELETE", f"runs/{run_id}")
         assert (await asker.run(run_id))["status"] in ENDED
 
