@@ -259,6 +259,8 @@ def approval_answer(fields: Mapping[str, Any]) -> tuple[bool, bool]:
 
 def _shown(event: StoredEvent) -> Mapping[str, JsonValue]:
     """An event's data; of inputs, which may be thousands of cells, only how many there are."""
+    if event.type == "approval":
+        return _approval_json(event.data)
     cells = event.data.get("cells")
     if event.type == INPUTS and isinstance(cells, Mapping):
         return {"cells": len(cells)}
@@ -269,10 +271,14 @@ def approvals_json(asked: Iterable[Mapping[str, JsonValue]]) -> list[JsonValue]:
     """What a run asked people, in order; of several records of one question the last counts."""
     latest: dict[JsonValue, dict[str, JsonValue]] = {}
     for each in asked:
-        expires = each.get("expires_at")
-        at = iso(float(expires)) if isinstance(expires, int | float) else None
-        latest[each.get("approval_id")] = {**each, "expires_at": at}
+        latest[each.get("approval_id")] = _approval_json(each)
     return [*latest.values()]
+
+
+def _approval_json(asked: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    expires = asked.get("expires_at")
+    at = iso(float(expires)) if isinstance(expires, int | float) else None
+    return {**asked, "expires_at": at}
 
 
 def error_json(error: NbinlineError) -> dict[str, JsonValue]:
