@@ -5,6 +5,7 @@ import { MimeModel } from '@jupyterlab/rendermime';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 
+import { rendersFor } from './agentMarkdown';
 import type { IBlock } from './markdownScan';
 import { mathPieces } from './mathPieces';
 import { MATH } from './shownBlocks';
@@ -26,7 +27,11 @@ export interface IDrawn {
 
 /** Renders blocks next to the cell, out of sight. */
 export class BlockRenderer {
-  constructor(cell: MarkdownCell, rendermime: IRenderMimeRegistry) {
+  constructor(
+    private readonly _cell: MarkdownCell,
+    rendermime: IRenderMimeRegistry
+  ) {
+    const cell = this._cell;
     this._rendermime = rendermime.clone({
       resolver: new AttachmentsResolver({
         parent: rendermime.resolver ?? undefined,
@@ -118,7 +123,10 @@ export class BlockRenderer {
   }
 
   private _renderer(): IRenderMime.IRenderer {
-    this._markdown ??= this._rendermime.createRenderer(MIME_TYPE);
+    if (this._markdown === null) {
+      this._markdown = this._rendermime.createRenderer(MIME_TYPE);
+      rendersFor(this._markdown, this._cell);
+    }
     return this._markdown;
   }
 

@@ -1,4 +1,5 @@
 /** The plugins of nbinline in JupyterLab, one a concern. */
+import { agentMarkdownPlugin } from './agentMarkdown';
 import { announcerPlugin } from './announcer';
 import { answerBadgePlugin } from './answerBadges';
 import { approvalCardPlugin } from './approvalCard';
@@ -30,6 +31,7 @@ export default [
   notebooksPlugin,
   runsPlugin,
   livenessPlugin,
+  agentMarkdownPlugin,
   executorPlugin,
   commandsPlugin,
   settingsPlugin,

@@ -5,6 +5,7 @@ import type { IMarkdownParser } from '@jupyterlab/rendermime';
 import { TableOfContentsModel, TableOfContentsUtils } from '@jupyterlab/toc';
 import type { TableOfContents } from '@jupyterlab/toc';
 
+import { harmless } from './agentMarkdown';
 import type { IBlock } from './markdownScan';
 
 /**
@@ -30,6 +31,7 @@ type MarkdownHeading = TableOfContentsUtils.Markdown.IMarkdownHeading;
 export class LiveHeadings {
   constructor(options: LiveHeadings.IOptions) {
     this._options = options;
+    this._before = options.cell.getHeadings;
   }
 
   /** Answer for the cell from now on. */
@@ -38,7 +40,9 @@ export class LiveHeadings {
     if (!this._active) {
       this._active = true;
       this._told = 0;
-      this._options.cell.getHeadings = () => this._tell();
+      const { cell } = this._options;
+      this._before = cell.getHeadings;
+      cell.getHeadings = async () => harmless(cell, await this._tell());
     }
   }
 
@@ -108,12 +112,13 @@ export class LiveHeadings {
   private _stop(): void {
     if (this._active) {
       this._active = false;
-      delete (this._options.cell as Partial<MarkdownCell>).getHeadings;
+      this._options.cell.getHeadings = this._before;
     }
   }
 
   private readonly _options: LiveHeadings.IOptions;
   private readonly _known = new WeakMap<IBlock, MarkdownHeading[]>();
+  private _before: MarkdownCell['getHeadings'];
   private _told = 0;
   private _timer = 0;
   private _active = false;

@@ -108,6 +108,14 @@ function readAnswer(
   };
 }
 
+/** Whether a model wrote a cell's text, or some of it, whatever is in its metadata. */
+export function isAgentWritten(metadata: unknown): boolean {
+  return (
+    isObject(metadata) &&
+    (metadata.isOutputCell === true || isObject(metadata.editedBy))
+  );
+}
+
 /** Whether the document says that the answer is still being written. */
 export function isRunning(answer: IAnswer | null): boolean {
   return answer !== null && answer.status !== null && isActive(answer.status);
