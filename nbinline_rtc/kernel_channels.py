@@ -214,7 +214,7 @@ class KernelChannels:
         try:
             async with background(
                 self._read_outputs,
-                partial(self._read_replies, self._client.shell_channel.socket),
+                partial(self._read_replies, self._client.shell_channel.socket, queued=True),
                 partial(self._read_replies, self._client.control_channel.socket),
             ) as tasks:
                 self._tasks = tasks
@@ -250,18 +250,20 @@ class KernelChannels:
                     with anyio.move_on_after(1.0):
                         while not (_introduced(beside) or _introduced(behind)):
                             await self._heard.wait()
-                    if behind.reply is not None and self._running == "before":
-                        self._rest()
                     for each in filter(_introduced, (beside, behind)):
                         self.info = each.reply or {}
                         return
         raise KernelDied
 
-    async def _read_replies(self, socket: Any) -> None:
+    async def _read_replies(self, socket: Any, *, queued: bool = False) -> None:
         session = self._client.session
         while True:
             _, frames = session.feed_identities(await socket.recv_multipart())
             message = _decoded(session, frames)
+            if queued and self._running == "before":
+                # What ran when we came, if anything did: Jupyter may still have told the state of
+                # a process that died.
+                self._rest()
             request = self._requests.get(message["parent_header"].get("msg_id", ""))
             if request is not None:
                 request.reply = message["content"]

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from nbinline_agent.document.edits import short_hash
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.testing import SharedNotebook, code, open_notebook
 from nbinline_agent.tools.base import ToolError
+from nbinline_rtc.kernels import KernelsOfServer
 from tests.extension.conftest import until
-from tests.extension.kernels import Context, Outputs, kernel_of, run, use, write_spec
+from tests.extension.kernels import PATH, Context, Outputs, kernel_of, run, use, write_spec
 
 Lab = Callable[..., AbstractAsyncContextManager[tuple[Context, SharedNotebook]]]
 
@@ -185,6 +187,28 @@ async def test_a_dying_kernel_is_noticed_and_the_next_run_says_so(lab: Lab) -> N
         assert result.text.startswith("Attention: the kernel was restarted or died")
         assert "fresh False" in result.text
         assert "Attention" not in (await run_cell(context, "c2")).text
+
+
+async def test_a_kernel_that_is_wrongly_called_busy_is_used(lab: Lab, jp_serverapp: Any) -> None:
+    """As after a death: Jupyter tells the old state until the new process runs something."""
+    repr_ = "    def __repr__(self): time.sleep(1.5); return ''"
+    slow = f"import time\nclass Slow:\n{repr_}\nslow = Slow()"
+    async with lab(slow, "print('free')") as (context, _):
+        await run_cell(context)
+        [session] = await jp_serverapp.session_manager.list_sessions()
+        manager = jp_serverapp.kernel_manager.get_kernel(session["kernel"]["id"])
+        page = manager.client()
+        page.start_channels()
+        try:
+            # While somebody's request is worked on, only the control channel answers.
+            page.inspect("slow", 4)
+            await anyio.sleep(0.3)
+            manager.execution_state = "busy"
+            async with KernelsOfServer(jp_serverapp) as later:
+                late = replace(context, kernel=later.of(PATH))
+                assert "free" in (await run_cell(late, "c1", timeout=15)).text
+        finally:
+            page.stop_channels()
 
 
 async def test_somebodys_restart_is_told(lab: Lab, jp_serverapp: Any) -> None:
