@@ -32,6 +32,7 @@ from nbinline_agent.tools.results import ResultBounds
 from nbinline_agent.tools.toolset import NotebookToolset
 from nbinline_agent.visiting import Visits
 
+from .activity import ActivityFeed
 from .cell_runs import CellRuns
 from .connections import Addresses, ServerConnections
 from .credentials import CredentialStore
@@ -43,6 +44,7 @@ from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
 from .mcp_endpoint import McpEndpoint
 from .notes import Notes
+from .pauses import Pauses
 from .pinned import checked
 from .planning import ServerPlanner
 from .private_files import FileRefused, PrivateFile
@@ -51,6 +53,7 @@ from .sqlite_journal import open_journal
 from .stale_cells import StaleCells
 from .styles import AnswerStyles
 from .toolset import server_tools
+from .watching import Watching
 
 
 class NotReady(NbinlineError):
@@ -119,12 +122,23 @@ class Host:
     pinned: Mapping[str, str | bool]
     mcp: McpEndpoint
     modes: Modes
+    watching: Watching
+    kept_days: float
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
         if any(info.configured for info in self.connections.infos().values()):
             return []
         return ["No connection is configured. Set a key with AI Connections and Keys…."]
+
+    def recording_notice(self) -> str:
+        """What people are told of the record of their runs."""
+        return (
+            "The server keeps a record of each run: who asked, where, which model, the tool calls, "
+            f"the answer and what it cost, for {self.kept_days:g} days. Instructors and the owner "
+            "of this server may read it and watch runs live; that they did is recorded too, and "
+            "you can see it."
+        )
 
     def limits(self) -> Mapping[str, JsonValue]:
         """Bounds a client should know."""
@@ -153,13 +167,17 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         wanted = settings.scrub_kernel_env
         if scrub_by_default() if wanted is None else wanted:
             scrub_kernel_env(serverapp)
+        feed = ActivityFeed()
         journal = await stack.enter_async_context(
             open_journal(
                 settings.directory / "journal",
                 max_age_days=settings.journal_max_days,
                 max_bytes=settings.journal_max_bytes,
+                listener=feed,
             )
         )
+        pauses = Pauses(settings.directory / "pauses.json")
+        await anyio.to_thread.run_sync(pauses.load)
         rooms = await stack.enter_async_context(RoomsOfServer(serverapp))
         path = settings.local_model_path
         local = await stack.enter_async_context(LocalModel(model_path=Path(path) if path else None))
@@ -210,6 +228,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                     policy=policy,
                     max_steps=settings.max_tool_steps,
                     modes=modes,
+                    pauses=pauses,
                 ),
                 DeskLimits(idle=settings.idle_seconds),
                 on_end=log_run,
@@ -219,9 +238,21 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         notes = Notes(rooms, kernels)
         cell_runs = await stack.enter_async_context(CellRuns(runtime, rooms, kernels, notes))
         await stack.enter_async_context(StaleCells(serverapp, runtime, rooms, kernels))
-        visits = Visits(rooms, around, tools, modes, runtime.adopt, policy)
+        visits = Visits(rooms, around, tools, modes, runtime.adopt, policy, pauses.check)
         mcp = await stack.enter_async_context(McpEndpoint(visits, modes))
-        yield Host(runtime, journal, connections, notes, cell_runs, styles, pinned, mcp, modes)
+        yield Host(
+            runtime,
+            journal,
+            connections,
+            notes,
+            cell_runs,
+            styles,
+            pinned,
+            mcp,
+            modes,
+            Watching(feed, pauses, journal),
+            settings.journal_max_days,
+        )
 
 
 def _secret(path: Path) -> bytes:

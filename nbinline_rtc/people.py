@@ -22,3 +22,13 @@ def answers_for_all(username: str) -> bool:
     """Whether this person may answer what other people's runs ask: the owner where there is one."""
     owner = os.environ.get(HUB_USER)
     return bool(owner) and owner == username
+
+
+def may_watch(username: str, path: str) -> bool:
+    """Whether this person may see and end other people's runs, and pause AI, below a path.
+
+    Args:
+        username: Who.
+        path: A notebook or folder below the server's root; empty for the root.
+    """
+    return owns_server(username)

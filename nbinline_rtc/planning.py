@@ -25,6 +25,7 @@ from nbinline_agent.tools.modes import DEFAULT_MODES, Modes, stricter_modes
 
 from .connections import ServerConnections
 from .earlier import SavedSettings
+from .pauses import Pauses
 from .styles import AnswerStyles
 
 MAX_MODEL = 200
@@ -59,6 +60,7 @@ class ServerPlanner:
     policy: Policy = field(default_factory=Policy)
     max_steps: int = 8
     modes: Modes = field(default_factory=lambda: DEFAULT_MODES)
+    pauses: Pauses | None = None
 
     def plan(
         self, start: StartRun, notebook: Notebook, file_id: FileId, *, needs_key: bool = True
@@ -69,8 +71,11 @@ class ServerPlanner:
             UnknownConnection: No such connection.
             UnknownModel: The connection cannot use the model.
             NotConfigured: The connection has no key or address, and one is needed.
+            Paused: AI is paused there, and this is no preview.
             BadRequest: A mode, a style or a choice of outputs nobody knows.
         """
+        if needs_key and self.pauses is not None:
+            self.pauses.check(start.path, file_id)
         chosen = self._chosen(start, notebook)
         connection = chosen.first("backend") or self.connections.default
         info = self.connections.infos().get(connection)

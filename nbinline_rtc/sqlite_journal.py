@@ -19,7 +19,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self, TypeAlias, TypeVar
+from typing import Protocol, Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -27,7 +27,7 @@ import structlog
 
 from nbinline_agent.errors import JournalUnavailable
 from nbinline_agent.ids import CellId, FileId, NotebookPath, RunId
-from nbinline_agent.journal import EventPage, RunRecord, UnfinishedRun
+from nbinline_agent.journal import EventPage, RunRecord, StoredEvent, UnfinishedRun
 from nbinline_agent.messages import JsonValue
 
 from . import journal_tables as tables
@@ -53,6 +53,16 @@ MAX_BYTES = 256 * 2**20
 MAX_EVENTS_PER_RUN = 20_000
 MAINTENANCE = 60.0
 _log = structlog.get_logger(__name__)
+
+
+class JournalListener(Protocol):
+    """Hears what was committed, at once and in its order."""
+
+    def saved(self, record: RunRecord) -> None:
+        """A run's row was written."""
+
+    def happened(self, run_id: RunId, event: StoredEvent) -> None:
+        """An event was appended."""
 
 
 class JournalFile:
@@ -151,6 +161,7 @@ class SqliteJournal:
         max_bytes: int,
         max_events_per_run: int,
         clock: Callable[[], float],
+        listener: JournalListener | None = None,
     ) -> None:
         self.instance = uuid.uuid4().hex
         self.problems = file.problems
@@ -159,19 +170,36 @@ class SqliteJournal:
         self._max_bytes = max_bytes
         self._max_events = max_events_per_run
         self._clock = clock
+        self._listener = listener
         self._reader = _Reader(file)
         self._writer = GroupWriter(connection, file.start_afresh)
 
     async def save(self, record: RunRecord) -> None:
         """See ``Journal``."""
         await self._writer.write(lambda db: tables.save_run(db, record, self.instance))
+        if self._listener is not None:
+            self._listener.saved(record)
 
     async def append(self, run_id: RunId, type: str, data: Mapping[str, JsonValue]) -> int:
         """See ``Journal``."""
         at = self._clock()
-        return await self._writer.write(
+        seq = await self._writer.write(
             lambda db: tables.append_event(db, run_id, at, type, data, keep=self._max_events)
         )
+        if self._listener is not None:
+            self._listener.happened(run_id, StoredEvent(seq, at, type, data))
+        return seq
+
+    async def remark(self, run_id: RunId, type: str, data: Mapping[str, JsonValue]) -> bool:
+        """Append an event to a run of this very file; False if another server has the run.
+
+        Raises:
+            JournalUnavailable: It could not be committed.
+        """
+        if await self._read(lambda db: tables.read_run(db, run_id)) is None:
+            return False
+        await self.append(run_id, type, data)
+        return True
 
     async def append_updates(self, run_id: RunId, updates: Sequence[bytes]) -> None:
         """See ``Journal``."""
@@ -387,6 +415,7 @@ async def open_journal(
     max_events_per_run: int = MAX_EVENTS_PER_RUN,
     maintenance: float | None = MAINTENANCE,
     clock: Callable[[], float] = time.time,
+    listener: JournalListener | None = None,
 ) -> AsyncIterator[SqliteJournal]:
     """Own a slot of the directory and keep its journal open.
 
@@ -399,6 +428,7 @@ async def open_journal(
         maintenance: Seconds between two rounds of adopting and pruning, the first at once; None for
             no rounds.
         clock: Seconds since the epoch, UTC.
+        listener: Hears what was committed.
 
     Raises:
         JournalUnavailable: The directory or the file cannot be used.
@@ -425,6 +455,7 @@ async def open_journal(
                 max_bytes=max_bytes,
                 max_events_per_run=max_events_per_run,
                 clock=clock,
+                listener=listener,
             ) as journal,
             _maintained(journal, maintenance),
         ):

@@ -239,7 +239,7 @@ def accepted_json(record: RunRecord) -> dict[str, JsonValue]:
 def events_json(page: EventPage) -> dict[str, JsonValue]:
     """A page of a run's journal."""
     events: list[JsonValue] = [
-        {**_shown(event), "seq": event.seq, "at": iso(event.at), "type": event.type}
+        {**shown(event), "seq": event.seq, "at": iso(event.at), "type": event.type}
         for event in page.events
     ]
     return {"events": events, "last_seq": page.last_seq, "gap": page.gap}
@@ -257,7 +257,7 @@ def approval_answer(fields: Mapping[str, Any]) -> tuple[bool, bool]:
     return allow, remember
 
 
-def _shown(event: StoredEvent) -> Mapping[str, JsonValue]:
+def shown(event: StoredEvent) -> Mapping[str, JsonValue]:
     """An event's data; of inputs, which may be thousands of cells, only how many there are."""
     if event.type == "approval":
         return _approval_json(event.data)

@@ -24,6 +24,7 @@
     │   ├── UnknownApproval        the run asks for no such approval
     │   ├── ApprovalAnswered       somebody answered before, or the time was over
     │   ├── NotYours               only the person who asked, or the server's owner, may answer
+    │   ├── Paused                 AI is paused in the notebook, its folder or on the server
     │   ├── ContextTooLarge        the fixed part of the request is over the budget
     │   └── TooManyRuns            the queue of this notebook or server is full
     ├── EditConflict            told to the model, never to a person
@@ -249,6 +250,14 @@ class NotYours(RequestError):
     code = "not-yours"
     http_status = 403
     default_message = "Only the person who asked the question may answer this."
+
+
+class Paused(RequestError):
+    """AI is paused in the notebook, in its folder or on the server."""
+
+    code = "ai-paused"
+    http_status = 409
+    default_message = "AI is paused here. Ask again when it is resumed."
 
 
 class ContextTooLarge(RequestError):

@@ -166,8 +166,20 @@ class Runtime:
             )
         )
 
-    async def cancel(self, run_id: RunId) -> RunRecord:
+    async def resolve(self, path: NotebookPath) -> tuple[NotebookPath, FileId]:
+        """A notebook's path as its room has it, and its stable id.
+
+        Raises:
+            UnknownNotebook: There is no such notebook.
+        """
+        return await self._rooms.resolve(path)
+
+    async def cancel(self, run_id: RunId, by: Author | None = None) -> RunRecord:
         """End a run as ``cancelled``; one that has ended stays as it is.
+
+        Args:
+            run_id: The run.
+            by: Who ended it, for the record.
 
         Raises:
             UnknownRun: There is no such run.
@@ -176,6 +188,9 @@ class Runtime:
         if held is None:
             return await self._record(run_id)
         desk, run = held
+        if by is not None and run.wish is None and not run.record.status.ended:
+            name = {"username": by.username, "display_name": by.display_name}
+            await run.note("stopped", name)
         await desk.cancel(run)
         return run.record
 

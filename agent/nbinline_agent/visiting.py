@@ -350,6 +350,7 @@ class Visits:
         modes: How calls are let through, by group; notebooks may be stricter.
         adopt: Owns a visit's lifetime, so that its run can be looked at and cancelled.
         policy: What is kept from models.
+        check: Raises where nobody may work now.
     """
 
     rooms: Rooms
@@ -358,6 +359,7 @@ class Visits:
     modes: Modes
     adopt: Callable[[Visit], None]
     policy: Policy = field(default_factory=Policy)
+    check: Callable[[NotebookPath, FileId], None] = lambda path, file_id: None
     _visits: dict[tuple[str, str, FileId], Visit] = field(default_factory=dict)
     _beginning: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -367,8 +369,10 @@ class Visits:
         Raises:
             RequestError: There is no such notebook, or it cannot be written.
             TooManyRuns: The server is full.
+            Paused: AI is paused there.
         """
         found, file_id = await self.rooms.resolve(path)
+        self.check(found, file_id)
         key = (visitor.principal, visitor.session, file_id)
         async with self._beginning:
             self._visits = {known: each for known, each in self._visits.items() if each.open}

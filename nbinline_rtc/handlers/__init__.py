@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .activity import ActivityHandler, PausesHandler
 from .base import NbinlineHandler
 from .context import PreviewHandler
 from .inputs import InputsHandler
@@ -22,6 +23,8 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/runs/([^/]+)/events", EventsHandler),
     (r"/nbinline/runs/([^/]+)/continue", ContinueHandler),
     (r"/nbinline/runs/([^/]+)/approvals/([^/]+)", ApprovalHandler),
+    (r"/nbinline/activity", ActivityHandler),
+    (r"/nbinline/pauses", PausesHandler),
     (r"/nbinline/context-preview", PreviewHandler),
     (r"/nbinline/inputs", InputsHandler),
     (r"/nbinline/mcp", McpHandler),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_core.utils import ensure_async
@@ -12,13 +13,19 @@ from tornado import web
 
 from nbinline_agent.asking import StartRun
 from nbinline_agent.errors import BadRequest, NbinlineError
-from nbinline_agent.journal import Author
+from nbinline_agent.journal import Author, RunRecord
 from nbinline_agent.messages import JsonValue
 from nbinline_rtc import wire
-from nbinline_rtc.people import owns_server
+from nbinline_rtc.people import may_watch, owns_server
 
 if TYPE_CHECKING:
     from nbinline_rtc.host import Host
+
+WATCH = "nbinline-activity"
+"""The resource whose ``read`` an authorizer may withhold from people who could else watch."""
+
+MAX_WAIT = 25.0
+"""Seconds a look-up may wait for news."""
 
 MAX_BODY = 2_000_000
 """Bytes a request body may have."""
@@ -75,6 +82,33 @@ class NbinlineHandler(APIHandler):
             may_use_kernels=await self.may_use_kernels(),
             owner=owns_server(self.author.username),
         )
+
+    async def watches(self) -> Callable[[str], bool]:
+        """Tells below which paths the person may look after other people's runs."""
+        allowed = self.authorizer.is_authorized(self, self.current_user, "read", WATCH)
+        if not await ensure_async(allowed):
+            return lambda path: False
+        return partial(may_watch, self.author.username)
+
+    async def sees(self) -> Callable[[RunRecord], bool]:
+        """Tells which runs the person may see: one's own, and those one may watch."""
+        watches = await self.watches()
+        me = self.author.username
+        return lambda record: record.author.username == me or watches(record.path)
+
+    def number(self, name: str, default: str = "0") -> float:
+        """A number of the query.
+
+        Raises:
+            BadRequest: It is no number from 0 on.
+        """
+        try:
+            value = float(self.get_query_argument(name, default))
+        except ValueError:
+            value = -1.0
+        if not 0 <= value < 2**53:
+            raise BadRequest(f"The argument {name!r} must be a number from 0 on.")
+        return value
 
     def body(self) -> dict[str, Any]:
         """The JSON object that was sent.

@@ -5,14 +5,11 @@ from __future__ import annotations
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from nbinline_agent.errors import BadRequest, UnknownRun
+from nbinline_agent.errors import UnknownRun
 from nbinline_rtc import wire
 from nbinline_rtc.people import answers_for_all, owns_server
 
-from .base import NbinlineHandler
-
-MAX_WAIT = 25.0
-"""Seconds a look-up of events may wait for news."""
+from .base import MAX_WAIT, NbinlineHandler
 
 
 class RunsHandler(NbinlineHandler):
@@ -70,7 +67,7 @@ class RunHandler(NbinlineHandler):
     async def delete(self, run_id: str) -> None:
         """``DELETE runs/{id}``: a run that has ended stays as it is."""
         host = await self.host()
-        record = await host.runtime.cancel(wire.run_id_of(run_id))
+        record = await host.runtime.cancel(wire.run_id_of(run_id), self.author)
         self.reply(202, wire.accepted_json(record))
 
 
@@ -85,19 +82,10 @@ class EventsHandler(NbinlineHandler):
         key = wire.run_id_of(run_id)
         if await host.journal.run(key) is None:
             raise UnknownRun
-        after = int(self._number("after"))
-        wait = min(self._number("wait"), MAX_WAIT)
+        after = int(self.number("after"))
+        wait = min(self.number("wait"), MAX_WAIT)
         page = await host.runtime.events(key, after, wait)
         self.reply(200, wire.events_json(page))
-
-    def _number(self, name: str) -> float:
-        try:
-            value = float(self.get_query_argument(name, "0"))
-        except ValueError:
-            value = -1.0
-        if not 0 <= value < 2**53:
-            raise BadRequest(f"The argument {name!r} must be a number from 0 on.")
-        return value
 
 
 class ContinueHandler(NbinlineHandler):

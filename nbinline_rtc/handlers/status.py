@@ -20,6 +20,7 @@ class StatusHandler(NbinlineHandler):
         """``GET status``."""
         host = await self.host()
         problems: list[JsonValue] = list(host.problems())
+        watches = await self.watches()
         self.reply(
             200,
             {
@@ -37,6 +38,12 @@ class StatusHandler(NbinlineHandler):
                     "forced": dict(host.pinned),
                     "tool_approval": {group: str(mode) for group, mode in host.modes.items()},
                 },
+                "recording": {
+                    "kept_days": host.kept_days,
+                    "notice": host.recording_notice(),
+                    "may_watch": watches(""),
+                },
+                "pauses": [pause.to_json() for pause in host.watching.pauses.all()],
             },
         )
 
