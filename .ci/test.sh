@@ -43,7 +43,7 @@ live_tests() { tests --reruns 2 "$@"; }
 part "lint and types" bash .ci/lint.sh
 part "repository" tests tests/test_repository.py tests/test_results.py
 part "agent without a server" bash .ci/agent_alone.sh
-part "extension" live_tests tests/extension
+part "extension" live_tests -n 2 --dist worksteal tests/extension
 part "faults" matrix tests/faults
 part "browser" live_tests tests/browser --confcutdir=tests/browser
 part "wheel without Node" bash .ci/wheel.sh
