@@ -237,12 +237,13 @@ def accepted_json(record: RunRecord) -> dict[str, JsonValue]:
 
 
 def events_json(page: EventPage) -> dict[str, JsonValue]:
-    """A page of a run's journal."""
+    """A page of a run's journal; ``last_seq`` is where the next one goes on."""
     events: list[JsonValue] = [
         {**shown(event), "seq": event.seq, "at": iso(event.at), "type": event.type}
         for event in page.events
     ]
-    return {"events": events, "last_seq": page.last_seq, "gap": page.gap}
+    last = page.events[-1].seq if page.events else page.last_seq
+    return {"events": events, "last_seq": last, "gap": page.gap, "more": last < page.last_seq}
 
 
 def approval_answer(fields: Mapping[str, Any]) -> tuple[bool, bool]:

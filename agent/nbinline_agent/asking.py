@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -96,6 +97,14 @@ class StartRun:
     wait_for_kernel: float = 0.0
     may_use_kernels: bool = True
     owner: bool = False
+
+    @property
+    def run_id(self) -> RunId | None:
+        """The run this is a wish for, whenever it is said; None if every saying means another."""
+        if self.client_request_id is None:
+            return None
+        named = f"{self.author.username}\0{self.client_request_id}"
+        return RunId(hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32])
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ class Desk:
     _failure: NbinlineError | None = None
     _queue: deque[Run] = field(default_factory=deque)
     _active: dict[CellId, Run] = field(default_factory=dict)
+    _answering: Run | None = None
     _users: int = 0
     _snapshots: Snapshots | None = None
     _changed: anyio.Event = field(default_factory=anyio.Event)
@@ -359,7 +360,7 @@ class Desk:
 
     def _new_run(self, start: StartRun, plan: Plan, path: NotebookPath) -> Run:
         record = RunRecord(
-            run_id=RunId(uuid4().hex),
+            run_id=start.run_id or RunId(uuid4().hex),
             path=path,
             file_id=self.file_id,
             prompt_cell_id=start.cell_id,
@@ -394,14 +395,43 @@ class Desk:
             await self._end_unstarted(run, ending)
         await run.ended.wait()
 
+    async def left(self, run: Run) -> None:
+        """Wait until nothing works on a run any more."""
+        while self._answering is run:
+            await self._changed.wait()
+
+    async def abandon(self) -> None:
+        """Give the desk up though a run of it does not end; another one may take its place.
+
+        Its runs end here and now for everybody, whatever their tasks still do.
+        """
+        self._failure = self._failure or RoomLost()
+        self.closing = True
+        self._pulse()
+        while self._queue:
+            run = self._queue.popleft()
+            run.cancel(RunStatus.INTERRUPTED)
+            await self._end_unstarted(run, RunStatus.INTERRUPTED)
+        for run in list(self._active.values()):
+            await run.note("forced", {})
+            if not run.record.status.ended:
+                ending = run.wish or RunStatus.INTERRUPTED
+                await self._mark_ended(run, ending)
+                await run.move(ending)
+            run.ended.set()
+
+    async def _mark_ended(self, run: Run, ending: RunStatus) -> None:
+        membership = self._membership
+        if membership is None or run.record.answer_cell_id is None:
+            return
+        AnswerCell.mark_ended(
+            Notebook(membership.peer), run.record.answer_cell_id, run.mark, ending.value
+        )
+        await membership.peer.settled(SETTLING)
+
     async def _end_unstarted(self, run: Run, ending: RunStatus) -> None:
         try:
-            membership = self._membership
-            if membership is not None and run.record.answer_cell_id is not None:
-                AnswerCell.mark_ended(
-                    Notebook(membership.peer), run.record.answer_cell_id, run.mark, ending.value
-                )
-                await membership.peer.settled(SETTLING)
+            await self._mark_ended(run, ending)
             await run.move(ending)
         finally:
             run.ended.set()
@@ -416,10 +446,14 @@ class Desk:
             while not self._queue:
                 await self._changed.wait()
             run = self._queue.popleft()
+            self._answering = run
             try:
                 await execute(run, self)
+                self._answering = None
+                self._pulse()
                 await self._keep(run)
             finally:
+                self._answering = None
                 self._forget(run)
                 self._users -= 1
                 self._pulse()

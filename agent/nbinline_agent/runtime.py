@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -42,8 +41,8 @@ from .visiting import Visit
 MAX_RUNS = 500
 """Runs that may be alive on one server."""
 
-MAX_REQUESTS = 2_000
-"""Request ids that are remembered for idempotent starts."""
+FORCED_AFTER = 8.0
+"""Seconds a run that was told to stop has for it; then it ends without its tasks."""
 
 ALL_EVENTS = 100_000
 """More events than a run can have."""
@@ -74,7 +73,7 @@ class Runtime:
         self._while_live = while_live
         self._desks: dict[FileId, Desk] = {}
         self._runs: dict[RunId, tuple[Desk | Visit, Run]] = {}
-        self._requests: OrderedDict[tuple[str, str], Run] = OrderedDict()
+        self._starting: dict[RunId, anyio.Lock] = {}
         self._stopping = False
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup
@@ -100,28 +99,42 @@ class Runtime:
 
     # -- commands ---------------------------------------------------------------------------
 
-    async def submit(self, start: StartRun) -> Run:
-        """Take on a run.
+    async def submit(self, start: StartRun) -> RunRecord:
+        """Take on a run; a wish that was said before names the run it became.
 
         Raises:
             RequestError: It cannot be done; nothing was written.
         """
-        key = (start.author.username, start.client_request_id or "")
-        known = self._requests.get(key) if start.client_request_id else None
-        if known is not None:
-            return known
+        run_id = start.run_id
+        if run_id is None:
+            return await self._start(start)
+        async with self._alone(run_id):
+            held = self._runs.get(run_id)
+            known = held[1].record if held else await self.journal.run(run_id)
+            # One that nobody ever saw in the notebook was not taken on.
+            if known is not None and known.answer_cell_id is not None:
+                return known
+            return await self._start(start)
+
+    @asynccontextmanager
+    async def _alone(self, run_id: RunId) -> AsyncIterator[None]:
+        lock = self._starting.setdefault(run_id, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._starting.pop(run_id, None)
+
+    async def _start(self, start: StartRun) -> RunRecord:
         if self._stopping or len(self._runs) >= MAX_RUNS:
             raise TooManyRuns
         path, file_id = await self._rooms.resolve(start.path)
         desk = self._desk(path, file_id)
         run = await desk.submit(start)
         self._runs[run.run_id] = (desk, run)
-        if start.client_request_id:
-            self._requests[key] = run
-            while len(self._requests) > MAX_REQUESTS:
-                self._requests.popitem(last=False)
         self._tasks.start_soon(self._watch, run)
-        return run
+        return run.record
 
     def adopt(self, visit: Visit) -> None:
         """Own the visit of an agent from outside, whose run is like any other from now on.
@@ -137,7 +150,7 @@ class Runtime:
 
     async def continue_run(
         self, run_id: RunId, author: Author, *, may_use_kernels: bool = True, owner: bool = False
-    ) -> Run:
+    ) -> RunRecord:
         """Start a run that goes on from the partial answer of an ended one.
 
         Raises:
@@ -187,12 +200,22 @@ class Runtime:
         held = self._runs.get(run_id)
         if held is None:
             return await self._record(run_id)
-        desk, run = held
+        place, run = held
         if by is not None and run.wish is None and not run.record.status.ended:
             name = {"username": by.username, "display_name": by.display_name}
             await run.note("stopped", name)
-        await desk.cancel(run)
+        with anyio.move_on_after(FORCED_AFTER):
+            await place.cancel(run)
+        if not run.record.status.ended:
+            await self._force(place, run)
         return run.record
+
+    async def _force(self, place: Desk | Visit, run: Run) -> None:
+        """End a run whose task does not: it must hold up neither people nor other questions."""
+        log.error("run forced to end", run=run.run_id)
+        if self._desks.get(run.record.file_id) is place:
+            del self._desks[run.record.file_id]
+        await place.abandon()
 
     async def preview(self, start: StartRun) -> Mapping[str, JsonValue]:
         """What a run would send, built by the same code; calls no model and writes nothing.
@@ -388,8 +411,12 @@ class Runtime:
     async def _watch(self, run: Run) -> None:
         with self._while_live():
             await run.ended.wait()
-        self._runs.pop(run.run_id, None)
+        place, _ = self._runs.pop(run.run_id)
         self._on_end(run.record)
+        with anyio.move_on_after(FORCED_AFTER) as patience:
+            await place.left(run)
+        if patience.cancelled_caught:
+            await self._force(place, run)
 
     async def _record(self, run_id: RunId) -> RunRecord:
         held = self._runs.get(run_id)

@@ -232,6 +232,16 @@ class Visit:
         run.cancel(ending)
         await run.ended.wait()
 
+    async def left(self, run: Run) -> None:
+        """Wait until nothing works on the visit's run any more."""
+        await run.ended.wait()
+
+    async def abandon(self) -> None:
+        """End the visit for everybody, though a call of it does not end."""
+        await self.run.note("forced", {})
+        await self.run.move(self.run.wish or RunStatus.INTERRUPTED)
+        self.run.ended.set()
+
     # Calls
 
     @property

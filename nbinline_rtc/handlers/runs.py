@@ -33,8 +33,8 @@ class RunsHandler(NbinlineHandler):
         """``POST runs``."""
         start = await self.asked()
         host = await self.host()
-        run = await host.runtime.submit(start)
-        self.reply(202, wire.accepted_json(run.record))
+        record = await host.runtime.submit(start)
+        self.reply(202, wire.accepted_json(record))
 
 
 class RunHandler(NbinlineHandler):
@@ -96,13 +96,13 @@ class ContinueHandler(NbinlineHandler):
     async def post(self, run_id: str) -> None:
         """``POST runs/{id}/continue``."""
         host = await self.host()
-        run = await host.runtime.continue_run(
+        record = await host.runtime.continue_run(
             wire.run_id_of(run_id),
             self.author,
             may_use_kernels=await self.may_use_kernels(),
             owner=owns_server(self.author.username),
         )
-        self.reply(202, wire.accepted_json(run.record))
+        self.reply(202, wire.accepted_json(record))
 
 
 class ApprovalHandler(NbinlineHandler):

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from nbinline_agent.journal import EventPage, StoredEvent
+from nbinline_rtc import wire
 from tests.extension.conftest import stopping, until
 from tests.extension.running import Asker
 from tests.vendor.plugin import Vendor
@@ -214,6 +216,14 @@ async def test_refusals(asker: Asker) -> None:
             document.ycells[1]["metadata"].update(keep)
         refused = await asker.request("POST", "runs", {"path": "a.ipynb", "cell_id": "p0"})
         check(golden("errors", "answer-kept", answer_1=answer_1), told_error(*refused))
+
+
+def test_a_page_of_many_events_says_where_to_go_on() -> None:
+    events = [StoredEvent(number, 0.0, "progress", {}) for number in (4, 5)]
+    told = wire.events_json(EventPage(events, 9, gap=True))
+    assert (told["last_seq"], told["gap"], told["more"]) == (5, True, True)
+    told = wire.events_json(EventPage([], 9, gap=False))
+    assert (told["last_seq"], told["more"]) == (9, False)
 
 
 def test_the_check_can_fail() -> None:
