@@ -13,6 +13,7 @@ from .runs import ApprovalHandler, ContinueHandler, EventsHandler, RunHandler, R
 from .settings import DefaultConnectionHandler, KeyHandler, KeysHandler
 from .status import StatusHandler, UnknownRouteHandler
 from .styles import StylesHandler
+from .transcripts import TranscriptHandler, TranscriptsHandler
 
 __all__ = ["ROUTES", "NbinlineHandler"]
 
@@ -23,6 +24,8 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/runs/([^/]+)/events", EventsHandler),
     (r"/nbinline/runs/([^/]+)/continue", ContinueHandler),
     (r"/nbinline/runs/([^/]+)/approvals/([^/]+)", ApprovalHandler),
+    (r"/nbinline/runs/([^/]+)/transcript", TranscriptHandler),
+    (r"/nbinline/transcripts", TranscriptsHandler),
     (r"/nbinline/activity", ActivityHandler),
     (r"/nbinline/pauses", PausesHandler),
     (r"/nbinline/context-preview", PreviewHandler),
