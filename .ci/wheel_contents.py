@@ -11,6 +11,7 @@ LIMITS = {"wheel": 3_000_000, "sdist": 6_000_000}
 NEEDED = (
     "nbinline_rtc/py.typed",
     "nbinline_agent/py.typed",
+    "nbinline_rtc/event_schemas/run.yaml",
     "share/jupyter/labextensions/@nbinline/lab/package.json",
     "share/jupyter/labextensions/@nbinline/lab/install.json",
     "share/jupyter/labextensions/@nbinline/lab/static/style.js",

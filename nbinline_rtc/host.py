@@ -7,6 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nbinline_agent.asking import AnswerBounds, Surroundings, ToolBounds
 from nbinline_agent.context.choices import Policy
 from nbinline_agent.desk import PROMPT_LIMIT, DeskLimits
 from nbinline_agent.document.answer import Pacer
+from nbinline_agent.document.background import background
 from nbinline_agent.document.presence import AgentUser
 from nbinline_agent.errors import NbinlineError
 from nbinline_agent.journal import Journal
@@ -40,10 +42,12 @@ from .earlier import SavedSettings, saved_settings, settings_file
 from .event_loop import PacedCollector
 from .kernel_env import scrub_by_default, scrub_kernel_env
 from .kernels import KernelsOfServer
+from .liveliness import stay_lively
 from .local_model import LocalModel
 from .logs import Redactor, log_run, logging_to
 from .mcp_endpoint import McpEndpoint
 from .notes import Notes
+from .operator_events import OperatorEvents
 from .pauses import Pauses
 from .pinned import checked
 from .planning import ServerPlanner
@@ -124,6 +128,7 @@ class Host:
     modes: Modes
     watching: Watching
     kept_days: float
+    events: OperatorEvents
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -168,6 +173,8 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         if scrub_by_default() if wanted is None else wanted:
             scrub_kernel_env(serverapp)
         feed = ActivityFeed()
+        events = await anyio.to_thread.run_sync(OperatorEvents, serverapp.event_logger)
+        feed.tell(events.heard)
         journal = await stack.enter_async_context(
             open_journal(
                 settings.directory / "journal",
@@ -235,6 +242,8 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                 while_live=PacedCollector().run,
             )
         )
+        lively = partial(stay_lively, serverapp.web_app, lambda: runtime.live_count)
+        await stack.enter_async_context(background(lively))
         notes = Notes(rooms, kernels)
         cell_runs = await stack.enter_async_context(CellRuns(runtime, rooms, kernels, notes))
         await stack.enter_async_context(StaleCells(serverapp, runtime, rooms, kernels))
@@ -252,6 +261,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             modes,
             Watching(feed, pauses, journal),
             settings.journal_max_days,
+            events,
         )
 
 

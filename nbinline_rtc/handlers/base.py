@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from nbinline_agent.asking import StartRun
-from nbinline_agent.errors import BadRequest, NbinlineError
+from nbinline_agent.errors import BadRequest, NbinlineError, Paused
 from nbinline_agent.journal import Author, RunRecord
 from nbinline_agent.messages import JsonValue
 from nbinline_rtc import wire
@@ -29,6 +30,8 @@ MAX_WAIT = 25.0
 
 MAX_BODY = 2_000_000
 """Bytes a request body may have."""
+
+_IDS = re.compile(r"(?<=/runs/)[^/]+|(?<=/approvals/)[^/]+")
 
 _CODES = {400: "bad-request", 401: "not-authenticated", 403: "not-allowed", 404: "not-found"}
 _SENTENCES = {
@@ -48,6 +51,7 @@ class NbinlineHandler(APIHandler):
     def initialize(self, host: Callable[[], Awaitable[Host]]) -> None:
         """Keep the way to the host, which may still be starting."""
         self._host = host
+        self._reached: Host | None = None
 
     async def host(self) -> Host:
         """The running host.
@@ -55,7 +59,8 @@ class NbinlineHandler(APIHandler):
         Raises:
             NbinlineError: It could not start; the message says why.
         """
-        return await self._host()
+        self._reached = await self._host()
+        return self._reached
 
     @property
     def author(self) -> Author:
@@ -134,6 +139,7 @@ class NbinlineHandler(APIHandler):
         """Send every error in the contract's shape, whatever raised it."""
         raised = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(raised, NbinlineError):
+            self._tell_operators(raised)
             self.reply(raised.http_status, wire.error_json(raised))
             return
         error = NbinlineError(_SENTENCES.get(status_code))
@@ -142,6 +148,14 @@ class NbinlineHandler(APIHandler):
             status_code, "internal" if status_code >= 500 else "bad-request"
         )
         self.reply(status_code, body)
+
+    def _tell_operators(self, error: NbinlineError) -> None:
+        """Emit an event where a rule of the server kept somebody from something."""
+        by_rule = error.http_status in (403, 429) or isinstance(error, Paused)
+        if by_rule and self._reached is not None:
+            place = self.request.path.removeprefix(self.base_url)
+            route = f"{self.request.method} {_IDS.sub('…', place)}"
+            self._reached.events.refused(self.author.username, error.code, route)
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """Log what is our fault; an error that the asker is told is no news for the log."""
