@@ -67,6 +67,7 @@ async def restore(membership: Membership, journal: Journal, dead: UnfinishedRun)
         author=record.author.username,
         model=record.model,
         backend=record.connection,
+        author_name=record.author.display_name,
     )
     mended = replay_and_mend(notebook, answer, dead.updates, dead.text, record.run_id)
     text = dead.text if not notebook.has(answer) else notebook.source(answer)

@@ -71,6 +71,7 @@ class Run:
             author=self.record.author.username,
             model=self.record.model,
             backend=self.record.connection,
+            author_name=self.record.author.display_name,
         )
 
     def cancel(self, ending: RunStatus = RunStatus.CANCELLED) -> None:

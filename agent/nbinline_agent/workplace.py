@@ -97,7 +97,7 @@ class Workplace:
     @property
     def editor(self) -> Editor:
         """Writes to that notebook."""
-        return Editor(self.notebook, self.run_id)
+        return Editor(self.notebook, self.run_id, self._run.mark.metadata())
 
     @property
     def insertions(self) -> Insertions:

@@ -7,6 +7,8 @@ import { UUID } from '@lumino/coreutils';
 import * as React from 'react';
 
 import { ActionButton, AnswerActions } from './answerActions';
+import { readWritten } from './authorship';
+import { authorshipText } from './authorshipMarks';
 import { CellBar } from './cellBar';
 import { cellName } from './cellNames';
 import {
@@ -58,7 +60,7 @@ export class AnswerBadge extends CellBar {
     const failed = standing.tone === 'failed';
     return (
       <>
-        <span className="nbinline-CellBar-title">
+        <span className="nbinline-CellBar-title" title={this._authorship()}>
           <promptIcon.react tag="span" elementSize="normal" />
           {answer.model ?? trans.__('AI answer')}
         </span>
@@ -157,10 +159,17 @@ export class AnswerBadge extends CellBar {
 
   private _author(): string | null {
     const { app, prompts } = this._options;
-    const { author } = this.answer;
+    const { author, authorName } = this.answer;
+    const self = app.serviceManager.user.identity;
     return author === null
       ? null
-      : nameOf(prompts.panel, author, app.serviceManager.user.identity);
+      : (nameOf(prompts.panel, author, self) ?? authorName);
+  }
+
+  private _authorship(): string | undefined {
+    const { cell, trans } = this._options;
+    const written = readWritten(cell.model.getMetadata(METADATA_KEY));
+    return written ? authorshipText(written, this._author(), trans) : undefined;
   }
 
   private _notice(): string | null {

@@ -9,6 +9,7 @@ export namespace CommandIDs {
   export const revealAnswer = 'nbinline:reveal-answer';
   export const openKeys = 'nbinline:open-keys';
   export const openTools = 'nbinline:open-tools';
+  export const stripAuthorship = 'nbinline:strip-authorship';
   export const openStyles = 'nbinline:open-styles';
   export const attachImage = 'nbinline:attach-image';
   export const askAboutOutput = 'nbinline:ask-about-output';

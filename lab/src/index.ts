@@ -4,6 +4,7 @@ import { announcerPlugin } from './announcer';
 import { answerBadgePlugin } from './answerBadges';
 import { approvalCardPlugin } from './approvalCard';
 import { attachImagesPlugin } from './attachImages';
+import { authorshipPlugin } from './authorshipMarks';
 import { clientPlugin } from './client';
 import { commandsPlugin } from './commands';
 import { contextBoxesPlugin } from './contextBoxes';
@@ -46,6 +47,7 @@ export default [
   copyButtonsPlugin,
   answerBadgePlugin,
   approvalCardPlugin,
+  authorshipPlugin,
   liveMarkdownPlugin,
   announcerPlugin
 ];

@@ -27,6 +27,8 @@ export interface IAnswer {
   readonly runId: string | null;
   /** Username of the person who asked. */
   readonly author: string | null;
+  /** What that person was called. */
+  readonly authorName: string | null;
   readonly model: string | null;
   readonly connection: string | null;
   readonly endedAt: string | null;
@@ -94,6 +96,7 @@ function readAnswer(
         : null,
     runId: text(metadata.runId),
     author: text(metadata.author),
+    authorName: text(metadata.authorName),
     model: text(metadata.model),
     connection: text(metadata.connection) ?? text(metadata.backend),
     endedAt: text(metadata.endedAt),

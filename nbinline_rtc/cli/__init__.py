@@ -14,12 +14,12 @@ from typing import Any
 
 from nbinline_rtc import __version__
 
-from . import setting_up
+from . import publishing, setting_up
 from .commands import Command, CommandFailed, ExitCode, failed
 
 __all__ = ["COMMANDS", "Command", "CommandFailed", "ExitCode", "main", "make_parser"]
 
-COMMANDS: tuple[Command, ...] = (*setting_up.COMMANDS,)
+COMMANDS: tuple[Command, ...] = (*setting_up.COMMANDS, *publishing.COMMANDS)
 """Every command; a new one is a new row in its family."""
 
 GROUPS = {"model": "the trial model"}

@@ -1,12 +1,14 @@
 """Edits are one transaction each, check what stood there, and touch only what differs."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from nbinline_agent.document.edits import Editor, differences, short_hash
+from nbinline_agent.document.edits import Editor, Rearrangement, differences, short_hash
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.errors import CellGone, SourceChanged
+from nbinline_agent.ids import CellId
 from nbinline_agent.testing import code, markdown, open_notebook, two_peers
 
 pytestmark = pytest.mark.asyncio
@@ -158,3 +160,72 @@ class TestDeletingAndMoving:
             with pytest.raises(CellGone):
                 editor.move("title", after="nowhere")
             assert updates == []
+
+
+SIGNATURE = {"runId": "run-1", "author": "ann", "model": "m", "backend": "openai_api"}
+
+
+class TestSigning:
+    """Cells say who has edited them; what is only moved says nothing."""
+
+    async def test_an_edit_is_signed_in_the_same_transaction(self) -> None:
+        cells = [code("a = 1", "code"), markdown("b", "text", nbinlineai={"contextInclude": True})]
+        async with open_notebook(cells) as (notebook, shared):
+            _, updates = edited(notebook)
+            editor = Editor(notebook, "run-1", SIGNATURE)
+            editor.replace("text", "c", expected="b")
+            assert len(updates) == 1
+            await notebook.peer.settled()
+            mark = shared.cell("text")["metadata"]["nbinlineai"]
+            assert mark["contextInclude"] is True
+            at = datetime.fromisoformat(mark["editedBy"].pop("at"))
+            assert abs((datetime.now(UTC) - at).total_seconds()) < 60
+            assert mark["editedBy"] == SIGNATURE
+            assert shared.cell("code")["metadata"] == {}
+            editor.replace("text", "c", expected="c")
+            assert len(updates) == 1
+
+    async def test_new_cells_say_that_they_are(self) -> None:
+        async with open_notebook([code("a = 1", "code")]) as (notebook, shared):
+            new = Editor(notebook, "run-1", SIGNATURE).insert("code", "x", after="code")
+            later = Editor(notebook, "run-2", {**SIGNATURE, "runId": "run-2"})
+            later.replace(new, "y", expected="x")
+            await notebook.peer.settled()
+            mark = shared.cell(new)["metadata"]["nbinlineai"]["editedBy"]
+            assert (mark["runId"], mark["made"]) == ("run-2", True)
+
+    async def test_a_rearrangement_signs_what_it_changes_and_not_what_it_moves(self) -> None:
+        cells = [code("a", "one"), code("b", "two"), markdown("c", "three"), code("d", "four")]
+        async with open_notebook(cells) as (notebook, shared):
+            editor = Editor(notebook, "run-1", SIGNATURE)
+            moved, other = editor.as_file("one"), editor.as_file("three")
+            new = {"cell_type": "markdown", "id": "new", "metadata": {"k": 1}, "source": "n"}
+            editor.rearrange(
+                Rearrangement(
+                    texts={CellId("two"): "B"},
+                    metadata={CellId("two"): {"nbinlineai": {"toolsInclude": False}}},
+                    order=[1, CellId("one"), CellId("three"), CellId("new"), 3],
+                    made={
+                        CellId("one"): moved,
+                        CellId("three"): {**other, "cell_type": "raw"},
+                        CellId("new"): new,
+                    },
+                )
+            )
+            await notebook.peer.settled()
+            marks = {
+                cell["id"]: cell["metadata"].get("nbinlineai", {}).get("editedBy", {})
+                for cell in shared.cells
+            }
+            assert list(marks) == ["two", "one", "three", "new", "four"]
+            signed = {cell for cell, mark in marks.items() if mark.get("runId") == "run-1"}
+            assert signed == {"two", "three", "new"}
+            assert [cell for cell, mark in marks.items() if mark.get("made")] == ["new"]
+            assert shared.cell("two")["metadata"]["nbinlineai"]["toolsInclude"] is False
+            assert shared.cell("new")["metadata"]["k"] == 1
+
+    async def test_without_a_signature_nothing_is_said(self) -> None:
+        async with open_notebook(CELLS) as (notebook, shared):
+            Editor(notebook, "note-1").replace("title", "# T", expected="# Title")
+            await notebook.peer.settled()
+            assert shared.cell("title")["metadata"] == {}

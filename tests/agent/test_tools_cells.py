@@ -305,6 +305,20 @@ class TestEditing:
             assert reason(raised.value) == why
             assert await call.seen() == before
 
+    async def test_cells_that_different_runs_have_edited_can_be_merged(self) -> None:
+        def by(run: str) -> dict[str, Any]:
+            return {"nbinlineai": {"editedBy": {"runId": run}, "contextInclude": True}}
+
+        async with calls([markdown("a", "l", **by("r1")), markdown("b", "r", **by("r2"))]) as call:
+            await call(
+                "merge_cells",
+                first_cell_id="l",
+                second_cell_id="r",
+                expected_first="a",
+                expected_second="b",
+            )
+            assert await call.source("l") == "a\n\nb"
+
     async def test_merging_takes_metadata_and_attachments_along(self) -> None:
         cells = [markdown("one", "first", kept=True), {**PICTURE, "id": "second"}]
         async with calls(cells) as call:

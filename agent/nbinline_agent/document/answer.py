@@ -42,18 +42,22 @@ class RunMark:
         author: Username of the person who asked.
         model: Model id.
         backend: Connection id.
+        author_name: What that person is called, for when they are gone.
     """
 
     run_id: RunId
     author: str
     model: str
     backend: str
+    author_name: str = ""
 
     def metadata(self) -> dict[str, Any]:
         """The mark as cell metadata."""
+        named = self.author_name not in ("", self.author)
         return {
             "runId": self.run_id,
             "author": self.author,
+            **({"authorName": self.author_name} if named else {}),
             "model": self.model,
             "backend": self.backend,
         }
@@ -570,6 +574,7 @@ def _opened(
 ) -> dict[str, Any]:
     same = before.get("runId") == mark.run_id
     kept = {k: v for k, v in before.items() if k not in SPENT or (same and k == "note")}
+    kept.pop("authorName", None)
     link = {"isOutputCell": True, "promptCellId": prompt_id, "status": status}
     return kept | link | mark.metadata()
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from os.path import commonprefix
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from pycrdt import Array, Map, Text
 from nbinline_agent.errors import CellGone, SourceChanged
 from nbinline_agent.ids import CellId
 
-from .index import Entry
+from .index import METADATA_KEY, Entry
 from .notebook import Notebook, read_cell, read_source
 from .peer import panics_as_errors
 
@@ -63,11 +64,15 @@ class Editor:
     Args:
         notebook: Where.
         origin: The run.
+        signature: Who edits, as cells are to say of themselves; None leaves no trace in them.
     """
 
-    def __init__(self, notebook: Notebook, origin: str) -> None:
+    def __init__(
+        self, notebook: Notebook, origin: str, signature: Mapping[str, Any] | None = None
+    ) -> None:
         self._notebook = notebook
         self._origin = origin
+        self._signature = signature
 
     def insert(
         self,
@@ -87,7 +92,7 @@ class Editor:
         cell: dict[str, Any] = {
             "cell_type": kind,
             "id": cell_id,
-            "metadata": dict(metadata or {}),
+            "metadata": self._signed(dict(metadata or {}), made=True),
             "source": source,
         }
         if kind == "code":
@@ -112,6 +117,7 @@ class Editor:
             return
         with self._transaction():
             _set_text(entry, source)
+            self._sign(entry)
 
     def delete(self, cell_id: str, *, expected: str) -> None:
         """Delete a cell.
@@ -149,16 +155,18 @@ class Editor:
         """
         texts = [(self._text_entry(cell), source) for cell, source in wanted.texts.items()]
         metadata = [(self._entry(cell), values) for cell, values in wanted.metadata.items()]
+        made = {cell: self._made(value) for cell, value in wanted.made.items()}
         attached = [(self._entry(cell), values) for cell, values in wanted.attachments.items()]
         with self._transaction():
-            for entry, source in texts:
-                _set_text(entry, source)
             for entry, values in metadata:
                 _add(entry.ycell, "metadata", values)
+            for entry, source in texts:
+                _set_text(entry, source)
+                self._sign(entry)
             for entry, values in attached:
                 _add(entry.ycell, "attachments", values)
             if wanted.order is not None:
-                self._reorder(wanted.order, wanted.made)
+                self._reorder(wanted.order, made)
 
     def _reorder(
         self, order: Sequence[int | CellId], made: Mapping[CellId, Mapping[str, Any]]
@@ -171,6 +179,38 @@ class Editor:
         for position, item in enumerate(order):
             if not isinstance(item, int):
                 self._put(position, made[item])
+
+    def _made(self, cell: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A cell that is made anew, signed unless it was only moved."""
+        cell_id = cell["id"]
+        if not self._notebook.has(cell_id):
+            return {**cell, "metadata": self._signed(cell["metadata"], made=True)}
+        standing = self._entry(cell_id).ycell
+        same = (read_source(standing), standing.get("cell_type")) == (
+            cell["source"],
+            cell["cell_type"],
+        )
+        return cell if same else {**cell, "metadata": self._signed(cell["metadata"])}
+
+    def _sign(self, entry: Entry) -> None:
+        """Inside a transaction: let a cell say who has edited it."""
+        if self._signature is not None:
+            held = entry.ycell.get("metadata")
+            mark = held.get(METADATA_KEY) if isinstance(held, Map | dict) else None
+            mark = mark.to_py() if isinstance(mark, Map) else mark
+            _add(entry.ycell, "metadata", self._signed({METADATA_KEY: mark}))
+
+    def _signed(self, metadata: Mapping[str, Any], *, made: bool = False) -> dict[str, Any]:
+        """Metadata that says who has edited the cell, and whether a model made it."""
+        if self._signature is None:
+            return dict(metadata)
+        mark = metadata.get(METADATA_KEY)
+        mark = dict(mark) if isinstance(mark, Mapping) else {}
+        before = mark.get("editedBy")
+        made = made or (isinstance(before, Mapping) and before.get("made") is True)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        mark["editedBy"] = {**self._signature, "at": at} | ({"made": True} if made else {})
+        return {**metadata, METADATA_KEY: mark}
 
     def as_file(self, cell_id: str) -> dict[str, Any]:
         """A cell as its file would hold it.

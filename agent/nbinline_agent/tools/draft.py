@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from nbinline_agent.document.cursors import people_in
 from nbinline_agent.document.edits import Editor, Rearrangement, short_hash
+from nbinline_agent.document.index import METADATA_KEY
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.errors import CellGone, SourceChanged
 from nbinline_agent.ids import CellId
@@ -179,7 +180,7 @@ class Draft:
         for cell in (first, second):
             self._load_whole(cell)
         metadata, attachments = self._joined.setdefault(first.id, ({}, {}))
-        metadata |= _new_keys(first.metadata, second.metadata, "metadata")
+        metadata |= _new_keys(_unsigned(first.metadata), _unsigned(second.metadata), "metadata")
         attachments |= _new_keys(first.attachments, second.attachments, "attachments")
         first.metadata = {**first.metadata, **metadata}
         first.attachments = {**first.attachments, **attachments}
@@ -390,6 +391,16 @@ class Draft:
         if cell.kind == "code":
             return value | {"outputs": [], "execution_count": None}
         return value | ({"attachments": dict(cell.attachments)} if cell.attachments else {})
+
+
+def _unsigned(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata without who edited the cell last: both have been, once they are one."""
+    mark = metadata.get(METADATA_KEY)
+    if not isinstance(mark, Mapping) or "editedBy" not in mark:
+        return dict(metadata)
+    rest = {key: value for key, value in mark.items() if key != "editedBy"}
+    others = {key: value for key, value in metadata.items() if key != METADATA_KEY}
+    return others | ({METADATA_KEY: rest} if rest else {})
 
 
 def _new_keys(first: Mapping[str, Any], second: Mapping[str, Any], what: str) -> dict[str, Any]:

@@ -64,6 +64,7 @@ describe('readRole', () => {
       status: 'error',
       runId: 'r',
       author: 'ada',
+      authorName: null,
       model: 'm',
       connection: null,
       endedAt: '2026-01-01T00:00:00Z',
