@@ -210,7 +210,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         kernels = await stack.enter_async_context(KernelsOfServer(serverapp))
         tools = (*cell_tools(), *execution_tools(), *inspect_tools(), *server_tools())
         modes = DEFAULT_MODES | parse_modes(settings.tool_approval)
-        policy = Policy(settings.hide_solutions, frozenset(settings.hidden_tags))
+        policy = Policy(settings.hide_solutions, frozenset(settings.hidden_tags), redactor.known)
         around = Surroundings(
             journal=journal,
             connections=connections,

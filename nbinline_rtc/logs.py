@@ -48,6 +48,10 @@ class Redactor:
             longest_first = sorted(self._values, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
+    def known(self) -> list[str]:
+        """The values it was told, longer ones first."""
+        return sorted(self._values, key=len, reverse=True)
+
     def text(self, text: str) -> str:
         """The text with every key replaced by ``[hidden]``."""
         if self._pattern is not None:

@@ -23,16 +23,19 @@ class Provenance:
     Attributes:
         cells: Hash of each cell; see ``context/inputs.py``.
         trimmed: Whether something that could have gone along did not fit, in any round.
+        secrets: How many keys and passwords were left out.
     """
 
     cells: dict[CellId, str] = field(default_factory=dict)
     trimmed: bool = False
+    secrets: int = 0
     _noted: dict[CellId, str] = field(default_factory=dict)
 
     def built(self, built: Built, *, first: bool) -> None:
         """A request was built; the first holds the cells, later ones only leave some out."""
         if first:
             self.cells = dict(built.inputs)
+            self.secrets += sum(built.report.secrets.values())
         self.trimmed = self.trimmed or built.report.trimmed
 
     def worked(self, notebook: Notebook, cells: Iterable[CellId], *, reads: bool) -> None:
@@ -61,12 +64,16 @@ class Provenance:
         self._noted = dict(self.cells)
         return {"cells": {str(cell): value for cell, value in self.cells.items()}}
 
-    def metadata(self) -> dict[str, str | bool]:
+    def metadata(self) -> dict[str, str | bool | int]:
         """What the answer cell says of it."""
         if not self.cells:
             return {}
-        told: dict[str, str | bool] = {"inputsSha256": digest(self.cells)}
-        return told | ({"contextTrimmed": True} if self.trimmed else {})
+        told: dict[str, str | bool | int] = {"inputsSha256": digest(self.cells)}
+        if self.trimmed:
+            told["contextTrimmed"] = True
+        if self.secrets:
+            told["secretsLeftOut"] = self.secrets
+        return told
 
 
 async def inputs_of(journal: Journal, run_id: RunId) -> Mapping[str, JsonValue] | None:

@@ -13,6 +13,7 @@ import structlog
 
 from .context.build import Built
 from .context.continuation import Seam
+from .context.secret_forms import Left
 from .context.serialising import measure, measure_rounds
 from .document.answer import AnswerCell
 from .errors import (
@@ -199,6 +200,9 @@ class Turns:
             ending = answers[-1]
             answers = (*answers[:-1], replace(ending, text=ending.text + LAST_ROUND))
         assert turn.ended is not None
+        left = Left(run.plan.policy.known_secrets)
+        answers = tuple(map(left.answer, answers))
+        run.provenance.secrets += left.counts.total()
         return ToolRound("".join(turn.text), calls, answers, turn.ended.carried)
 
     async def _turn(self, provider: Provider, request: ModelRequest) -> Turn:

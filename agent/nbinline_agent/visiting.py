@@ -15,6 +15,7 @@ import structlog
 from .asking import Plan, Surroundings
 from .context.budget import Limits
 from .context.choices import Choices, Policy
+from .context.secret_forms import Left
 from .document.background import background
 from .document.notebook import Notebook
 from .document.peer import Membership, Rooms
@@ -290,7 +291,7 @@ class Visit:
                 [answer] = await caller.answer([call])
                 await context.notebook.peer.settled(SETTLING)
         await self._place.flush()
-        return answer
+        return Left(self.run.plan.policy.known_secrets).answer(answer)
 
     def _box(self, notebook: Notebook) -> Toolbox:
         wished = notebook.nbinline_of_notebook.get("toolApproval")

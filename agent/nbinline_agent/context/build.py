@@ -22,6 +22,7 @@ from .landmarks import Landmark, Sent
 from .layout import Layout, Pricer, token, with_outputs
 from .policy import Candidate, Selection, read, select
 from .report import ContextReport, Ineligible, SideCounts, Truncation
+from .secret_forms import Left
 from .serialising import (
     IMAGE_CHARACTERS,
     content_json,
@@ -148,6 +149,7 @@ class _Builder:
         self.target = target
         self.given = given
         self.choices = given.choices
+        self.policy = policy
         self.limits = given.limits
         self.brief = given.limits.room < instructions.BRIEF_BELOW
         self.reading = read(cells, target, policy)
@@ -175,10 +177,11 @@ class _Builder:
         taken.sort(key=lambda fitted: fitted.candidate.place)
         layout = replace(self.layout, word=token(secret, file_id, self._marked(taken)))
         listed = self._landmarks(*self._sent(taken, left_out))
-        request = self._request(fixed, layout, taken, listed)
+        left = Left(self.policy.known_secrets)
+        request = left.request(self._request(fixed, layout, taken, listed))
         inputs = self._inputs(taken)
         report = self._report(
-            selection, taken, left_out, fixed, fixed_size, listed, request, inputs
+            selection, taken, left_out, fixed, fixed_size, listed, request, inputs, left
         )
         return Built(request, report, inputs)
 
@@ -301,6 +304,7 @@ class _Builder:
         listed: Mapping[str, Mapping[str, str | int]],
         request: ModelRequest,
         inputs: Mapping[CellId, str],
+        left: Left,
     ) -> ContextReport:
         content = content_json(request)
         whole = sorted(i for f in taken if not f.partial for i in _places(f.candidate))
@@ -341,6 +345,7 @@ class _Builder:
             variables=self.given.variables,
             images=self.given.told,
             landmarks=listed,
+            secrets=dict(left.counts),
             request_sha256=request_sha256(request, content),
             inputs_sha256=digest(inputs),
         )

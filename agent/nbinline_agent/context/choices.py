@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from nbinline_agent.render.images import ImageLimits
 
+from .secret_forms import Known
+
 
 class Mode(StrEnum):
     """Which cells may go along with a question, as ``contextMode`` in the notebook's metadata."""
@@ -60,7 +62,10 @@ class Policy:
     Attributes:
         hide_solutions: Whether text between nbgrader's solution and hidden-test marks is taken out.
         hidden_tags: A cell with one of these tags is left out whole.
+        known_secrets: Gives values that are taken out wherever they stand, beside those that are
+            known by their form; see ``secret_forms.py``.
     """
 
     hide_solutions: bool = True
     hidden_tags: frozenset[str] = field(default_factory=frozenset)
+    known_secrets: Known | None = field(default=None, compare=False, repr=False)

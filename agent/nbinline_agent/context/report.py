@@ -81,6 +81,7 @@ class ContextReport:
         variables: What became of the live values that the question refers to.
         images: What became of the question's pictures.
         landmarks: What the question may point at, as sent.
+        secrets: How many keys and passwords were left out, by kind.
         request_sha256: Hash of the canonical JSON of the request.
         inputs_sha256: Hash over everything that the answer is built from.
     """
@@ -110,6 +111,7 @@ class ContextReport:
     variables: Sequence[Variable]
     images: Sequence[AttachedImage]
     landmarks: Mapping[str, Mapping[str, str | int]]
+    secrets: Mapping[str, int]
     request_sha256: str
     inputs_sha256: str
 

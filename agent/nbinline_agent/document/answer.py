@@ -23,7 +23,16 @@ from .notebook import Notebook
 from .peer import panics_as_errors
 from .position import Tail
 
-SPENT = ("error", "endedAt", "stale", "approvalId", "note", "inputsSha256", "contextTrimmed")
+SPENT = (
+    "error",
+    "endedAt",
+    "stale",
+    "approvalId",
+    "note",
+    "inputsSha256",
+    "contextTrimmed",
+    "secretsLeftOut",
+)
 """Metadata of an ended run that a new one takes away."""
 
 LATENESS_WEIGHT = 4.0
