@@ -166,6 +166,9 @@ export function cutsText(
       )
     );
   }
+  for (const [kind, count] of Object.entries(report.secrets ?? {})) {
+    said.push(trans.__('Secrets left out: %1 (%2)', count, kind));
+  }
   return said;
 }
 

@@ -85,6 +85,8 @@ export interface IContextReport {
   tool_problems?: Record<string, string>;
   variables: (string | ISentValue)[];
   images?: IAttachedImage[];
+  /** Keys and passwords that were left out, by kind. */
+  secrets?: Record<string, number>;
   trimmed: boolean;
   counts?: Record<string, number>;
 }

@@ -38,6 +38,8 @@ export interface IAnswer {
   readonly hasInputs: boolean;
   /** Whether something that could have gone along did not fit. */
   readonly trimmed: boolean;
+  /** Keys and passwords that were kept from the model. */
+  readonly secretsLeftOut: number;
   /** What the run waits for a person to allow, if it does. */
   readonly approvalId: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
@@ -103,6 +105,8 @@ function readAnswer(
     note: text(metadata.note),
     hasInputs: text(metadata.inputsSha256) !== null,
     trimmed: metadata.contextTrimmed === true,
+    secretsLeftOut:
+      typeof metadata.secretsLeftOut === 'number' ? metadata.secretsLeftOut : 0,
     approvalId: text(metadata.approvalId),
     error:
       isObject(error) && typeof error.message === 'string'

@@ -67,9 +67,7 @@ function ofAnswer(
     case 'done':
       return {
         tone: 'done',
-        text: answer.trimmed
-          ? trans.__('Done · context trimmed')
-          : trans.__('Done')
+        text: doneText(answer, trans)
       };
     case 'cancelled':
       return { tone: 'stopped', text: trans.__('Stopped') };
@@ -83,6 +81,17 @@ function ofAnswer(
     default:
       return { tone: 'idle', text: '' };
   }
+}
+
+function doneText(answer: IAnswer, trans: TranslationBundle): string {
+  const said = [trans.__('Done')];
+  if (answer.trimmed) {
+    said.push(trans.__('context trimmed'));
+  }
+  if (answer.secretsLeftOut > 0) {
+    said.push(trans.__('keys left out: %1', answer.secretsLeftOut));
+  }
+  return said.join(' · ');
 }
 
 function runningText(

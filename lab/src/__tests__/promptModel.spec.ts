@@ -71,8 +71,10 @@ describe('readRole', () => {
       note: null,
       hasInputs: false,
       trimmed: false,
+      secretsLeftOut: 0,
       error: { code: 'rate-limited', message: 'Wait a minute.' }
     });
+    expect(answer({ secretsLeftOut: 2 })).toMatchObject({ secretsLeftOut: 2 });
     expect(answer({}).status).toBeNull();
     expect(answer({ status: 'no such word', runId: 7 })).toMatchObject({
       status: null,
