@@ -8,6 +8,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import type { IActivityPage, TranscriptFormat } from './activityWire';
 import { IRunClient } from './tokens';
 import type { IContextReport, IRunInputs, IStyles } from './contextWire';
 import type {
@@ -72,6 +73,38 @@ export class RunClient implements IRunClient {
       'POST',
       `runs/${encodeURIComponent(runId)}/approvals/${encodeURIComponent(approvalId)}`,
       answer
+    );
+  }
+
+  activity(after: number | null, wait: number): Promise<IActivityPage> {
+    const query =
+      after === null ? '' : URLExt.objectToQueryString({ after, wait });
+    return this._request<IActivityPage>('GET', `activity${query}`);
+  }
+
+  async pause(path: string, reason: string, stop: boolean): Promise<void> {
+    await this._request<unknown>('PUT', 'pauses', { path, reason, stop });
+  }
+
+  async resume(path: string): Promise<void> {
+    const query = URLExt.objectToQueryString({ path });
+    await this._request<unknown>('DELETE', `pauses${query}`);
+  }
+
+  transcript(
+    runId: string | null,
+    format: TranscriptFormat,
+    path = ''
+  ): Promise<string> {
+    const query = URLExt.objectToQueryString({
+      format,
+      ...(runId === null && path !== '' ? { path } : {})
+    });
+    return this._text(
+      'GET',
+      runId === null
+        ? `transcripts${query}`
+        : `runs/${encodeURIComponent(runId)}/transcript${query}`
     );
   }
 
@@ -140,6 +173,15 @@ export class RunClient implements IRunClient {
     route: string,
     body?: object
   ): Promise<T> {
+    const text = await this._text(method, route, body);
+    return (text ? JSON.parse(text) : {}) as T;
+  }
+
+  private async _text(
+    method: string,
+    route: string,
+    body?: object
+  ): Promise<string> {
     const url = URLExt.join(this._settings.baseUrl, NAMESPACE, route);
     let response: Response;
     try {
@@ -166,7 +208,7 @@ export class RunClient implements IRunClient {
         this._fallback(response.status)
       );
     }
-    return (text ? JSON.parse(text) : {}) as T;
+    return text;
   }
 
   private _fallback(status: number): IWireError {

@@ -10,6 +10,7 @@ export namespace CommandIDs {
   export const openKeys = 'nbinline:open-keys';
   export const openTools = 'nbinline:open-tools';
   export const stripAuthorship = 'nbinline:strip-authorship';
+  export const openActivity = 'nbinline:open-activity';
   export const openStyles = 'nbinline:open-styles';
   export const attachImage = 'nbinline:attach-image';
   export const askAboutOutput = 'nbinline:ask-about-output';

@@ -1,4 +1,5 @@
 /** The plugins of nbinline in JupyterLab, one a concern. */
+import { activityPlugin } from './activityPlugin';
 import { agentMarkdownPlugin } from './agentMarkdown';
 import { announcerPlugin } from './announcer';
 import { answerBadgePlugin } from './answerBadges';
@@ -48,6 +49,7 @@ export default [
   answerBadgePlugin,
   approvalCardPlugin,
   authorshipPlugin,
+  activityPlugin,
   liveMarkdownPlugin,
   announcerPlugin
 ];

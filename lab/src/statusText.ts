@@ -94,7 +94,8 @@ function doneText(answer: IAnswer, trans: TranslationBundle): string {
   return said.join(' · ');
 }
 
-function runningText(
+/** What a run does, by its finer status. */
+export function runningText(
   presence: string | null,
   trans: TranslationBundle
 ): string {

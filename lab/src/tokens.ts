@@ -5,6 +5,7 @@ import { Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 
+import type { IActivityPage, TranscriptFormat } from './activityWire';
 import type { INotebookDefaults } from './connections';
 import type { ICellMark } from './contextMarks';
 import type {
@@ -40,6 +41,21 @@ export interface IRunClient {
     approvalId: string,
     answer: { allow: boolean; remember?: boolean }
   ): Promise<void>;
+  /**
+   * What happens in the runs one may see; waits up to `wait` seconds for news.
+   *
+   * @param after - Number of the last event; null to begin with things as they stand.
+   */
+  activity(after: number | null, wait: number): Promise<IActivityPage>;
+  /** Pause AI in a notebook or folder; an empty path means the whole server. */
+  pause(path: string, reason: string, stop: boolean): Promise<void>;
+  resume(path: string): Promise<void>;
+  /** The transcript of a run; null: of all runs below a path that one may see. */
+  transcript(
+    runId: string | null,
+    format: TranscriptFormat,
+    path?: string
+  ): Promise<string>;
   /** Take back what a run changed; a dry run only says what that would be. */
   revert(runId: string, dryRun: boolean): Promise<IReverted>;
   /** What a run of the question would send; nothing is sent or written. */

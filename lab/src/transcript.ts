@@ -1,4 +1,5 @@
 /** What a run did, step by step, read out of its journal. Pure. */
+import type { IDiffLine } from './approval';
 import type { IRunEvent } from './wire';
 
 export type StepOutcome = 'running' | 'ok' | 'error' | 'denied' | 'cancelled';
@@ -10,6 +11,8 @@ export interface IStep {
   readonly cellIds: readonly string[];
   /** As JSON, bounded. */
   readonly arguments: string;
+  /** What an edit takes away and puts in, if the call says it. */
+  readonly diff: readonly IDiffLine[] | null;
   readonly outcome: StepOutcome;
   readonly seconds: number | null;
   readonly summary: string;
@@ -40,6 +43,7 @@ export function steps(events: readonly IRunEvent[]): IStep[] {
         name: text(event.name),
         cellIds: cellsOf(event),
         arguments: readable(event.arguments),
+        diff: editDiff(text(event.name), event.arguments),
         outcome: 'running',
         seconds: null,
         summary: ''
@@ -62,12 +66,54 @@ function finished(
     name: called?.name || text(event.name),
     cellIds: cellIds.length > 0 ? cellIds : (called?.cellIds ?? []),
     arguments: called?.arguments ?? '',
+    diff: called?.diff ?? null,
     outcome: OUTCOMES.has(event.outcome)
       ? (event.outcome as StepOutcome)
       : 'error',
     seconds: typeof event.seconds === 'number' ? event.seconds : null,
     summary: bounded(text(event.summary))
   };
+}
+
+/** Arguments of edits that hold text that goes away, and text that comes. */
+const GOES = ['old_str', 'expected_source'];
+const COMES = ['new_str', 'new_source', 'new_content', 'content', 'contents'];
+
+/**
+ * The lines that an edit takes away and puts in, as its arguments have them.
+ *
+ * @returns Null for what is no edit, or does not say.
+ */
+export function editDiff(name: string, value: unknown): IDiffLine[] | null {
+  let known: unknown = value;
+  try {
+    known = typeof value === 'string' ? JSON.parse(value) : value;
+  } catch {
+    // Long arguments are cut in the journal.
+    return null;
+  }
+  if (!/insert|replace|delete|create/.test(name) || !isRecord(known)) {
+    return null;
+  }
+  const lines: IDiffLine[] = [];
+  const put = (keys: string[], kind: 'removed' | 'added', sign: string): void =>
+    keys.forEach(key => {
+      const said = text((known as Record<string, unknown>)[key]);
+      // A hash stands for a text that is not repeated; of others no more than what differs.
+      const whole =
+        key === 'expected_source' && !/^(replace|delete)_cell$/.test(name);
+      if (said !== '' && !said.startsWith('sha256:') && !whole) {
+        const each = said.replace(/\n$/, '').split('\n');
+        lines.push(...each.map(line => ({ kind, text: `${sign}${line}` })));
+      }
+    });
+  put(GOES, 'removed', '-');
+  put(COMES, 'added', '+');
+  return lines.length > 0 ? lines : null;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function cellsOf(event: IRunEvent): string[] {

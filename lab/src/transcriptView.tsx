@@ -132,10 +132,20 @@ function Step({
               ` · ${trans.__('%1 s', duration(step.seconds))}`}
           </span>
         </summary>
-        {step.arguments && (
-          <pre tabIndex={0} aria-label={trans.__('Arguments')}>
-            {step.arguments}
+        {step.diff !== null ? (
+          <pre tabIndex={0} aria-label={trans.__('Changes')}>
+            {step.diff.map(({ kind, text }, place) => (
+              <span key={place} className="nbinline-Diff-line" data-kind={kind}>
+                {`${text}\n`}
+              </span>
+            ))}
           </pre>
+        ) : (
+          step.arguments && (
+            <pre tabIndex={0} aria-label={trans.__('Arguments')}>
+              {step.arguments}
+            </pre>
+          )
         )}
         {step.summary && (
           <pre tabIndex={0} aria-label={trans.__('Result')}>

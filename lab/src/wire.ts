@@ -144,6 +144,8 @@ export interface IServerStatus {
     /** How calls of tools are let through, by group. */
     tool_approval?: Record<string, string>;
   };
+  /** What it keeps of runs, and whether the asking person may watch all of them. */
+  recording?: { kept_days: number; notice: string; may_watch: boolean };
   /** What else this server can do, e.g. `revert`. */
   features?: string[];
 }

@@ -167,6 +167,27 @@ def approval(people: People, lab: Lab, vendor: Vendor) -> None:
     ada.page.screenshot(path=IMAGES / "transcript.png")
 
 
+def activity(people: People, lab: Lab, vendor: Vendor) -> None:
+    ask = {"toolApproval": {"notebook": "ask"}, "toolGroups": ["notebook"]}
+    done = notebook(lab, "week-1.ipynb", FIX, toolGroups=["notebook"])
+    waits = notebook(lab, "week-2.ipynb", FIX, **ask)
+    ada, bob = people.visit(lab, done), people.visit(lab, waits, "bob")
+    queue(vendor, *STEPS)
+    ada.run("ask")
+    ada.wait_status("ask", "done")
+    queue(vendor, *STEPS)
+    bob.run("ask")
+    ada.command("nbinline:open-activity")
+    panel = ada.page.get_by_role("region", name="Agent activity")
+    panel.get_by_text("Waits for approval").wait_for()
+    panel.get_by_role("button", name="Steps").last.click()
+    panel.locator(".nbinline-Transcript-step summary").last.click()
+    ada.page.wait_for_timeout(500)
+    ada.page.screenshot(path=IMAGES / "activity.png")
+    bob.page.get_by_role("button", name="Deny").click()
+    bob.wait_status("ask", "done")
+
+
 def dark(people: People, lab: Lab, vendor: Vendor) -> None:
     ada = people.visit(lab, notebook(lab, "dark.ipynb"))
     ada.command("apputils:change-theme", theme="JupyterLab Dark")
@@ -190,6 +211,7 @@ def main() -> None:
         two_people(people, lab, vendor)
         keys(people, lab)
         approval(people, lab, vendor)
+        activity(people, lab, vendor)
         interrupted(people, lab, vendor)
         dark(people, lab, vendor)
         people.leave()

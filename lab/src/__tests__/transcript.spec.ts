@@ -37,6 +37,7 @@ describe('steps', () => {
         name: 'run_cell',
         cellIds: ['c1'],
         arguments: 'cell_id: c1\nnote:\ntwo\nlines\ndeep: {"x":1}',
+        diff: null,
         outcome: 'running',
         seconds: null,
         summary: ''
@@ -46,6 +47,7 @@ describe('steps', () => {
         name: 'read_cells',
         cellIds: ['c2', 'c3'],
         arguments: '',
+        diff: null,
         outcome: 'ok',
         seconds: 0.25,
         summary: 'read 3'
