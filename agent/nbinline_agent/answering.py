@@ -179,7 +179,11 @@ class _Answering:
                 prompt_id=run.record.prompt_cell_id,
             )
         return AnswerCell.open(
-            notebook, run.record.prompt_cell_id, run.mark, pacer=run.around.pacer
+            notebook,
+            run.record.prompt_cell_id,
+            run.mark,
+            pacer=run.around.pacer,
+            old=run.old_answer,
         )
 
     @asynccontextmanager

@@ -383,6 +383,7 @@ class Desk:
             run.mark,
             status="running" if idle else "queued",
         )
+        run.old_answer = notebook.source(answer)
         run.record = replace(run.record, answer_cell_id=answer)
         await self.around.journal.save(run.record)
         await run.note("status", {"status": run.record.status.value})

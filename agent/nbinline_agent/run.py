@@ -33,6 +33,7 @@ class Run:
         around: What it borrows.
         ended: Set when nothing of it is left to do.
         news: Set, and replaced, whenever something was journalled.
+        old_answer: What stood in the answer cell before; None until that was looked at.
         answer_text: What stands of the answer, as far as it is the agent's.
         ending: Whether its ending is being written.
         approvals: What it asked people.
@@ -48,6 +49,7 @@ class Run:
     around: Surroundings
     ended: anyio.Event = field(default_factory=anyio.Event)
     news: anyio.Event = field(default_factory=anyio.Event)
+    old_answer: str | None = None
     answer_text: str = ""
     ending: bool = False
     approvals: Approvals = field(default_factory=Approvals)

@@ -52,7 +52,10 @@ def test_the_keyboard_alone(people: People, lab: Lab, write, vendor: Vendor) -> 
     ada.select(question)
     ada.bar(question).get_by_label("Connection").focus()
     ada.press("Tab")
-    assert ada.page.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Model"
+    named = "() => document.activeElement.getAttribute('aria-label')"
+    assert ada.page.evaluate(named) == "Model"
+    ada.press("Tab")
+    assert ada.page.evaluate(named) == "What went along"
     ada.press("Tab")
     assert ada.page.evaluate("() => document.activeElement.textContent") == "Stop"
     ada.press("Space")

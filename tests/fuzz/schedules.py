@@ -83,7 +83,8 @@ class Agent:
     def _opening(self, notebook: Notebook, number: int) -> Any:
         pacer, known = Pacer(narrowest=0.002), self.answers[number]
         if known is None or not self.written[number]:
-            return AnswerCell.open(notebook, QUESTIONS[number], mark(number), pacer=pacer)
+            old = None if known is None else ""  # these cells are new
+            return AnswerCell.open(notebook, QUESTIONS[number], mark(number), pacer=pacer, old=old)
         return AnswerCell.resume(
             notebook,
             known,

@@ -47,3 +47,34 @@ def test_random_schedules(
     finally:
         matrix.record(outcome=outcome, runs=played, seed=fuzz_seed)
     assert played >= wanted * 0.9, "Hypothesis ran out of schedules"
+
+
+TYPED = ("type", 0, "answer-1", 0.5, [0, 1, 2])
+FOUND = {
+    "typed before the first word, then the room is replaced": [
+        ("settle",),
+        TYPED,
+        ("settle",),
+        ("replace",),
+        ("connect", 0),
+        ("settle",),
+        ("write", 1, "hello"),
+        ("flush", 1),
+    ],
+    "the same, twice": [
+        ("settle",),
+        TYPED,
+        ("settle",),
+        ("replace",),
+        ("connect", 0),
+        TYPED,
+        ("settle",),
+        ("replace",),
+        ("write", 1, "hello"),
+    ],
+}
+
+
+@pytest.mark.parametrize("schedule", FOUND.values(), ids=FOUND)
+def test_schedules_that_lost_something_once(schedule: Schedule) -> None:
+    anyio.run(play, list(schedule), 2)

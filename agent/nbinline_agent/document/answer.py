@@ -151,6 +151,7 @@ class AnswerCell:
         self._mark = mark
         self._pacer = pacer
         self._tail: Tail | None = None
+        self._old: str | None = None
         self._written: list[str] = []
         self._buffer: list[str] = []
         self._half = ""
@@ -168,6 +169,7 @@ class AnswerCell:
         mark: RunMark,
         status: str = "queued",
         *,
+        old: str | None = None,
         raise_format: bool = True,
     ) -> CellId:
         """Find or make the answer cell of a question and mark it; its text stays as it is.
@@ -180,6 +182,8 @@ class AnswerCell:
             prompt_id: The question.
             mark: The run.
             status: Word for the metadata, ``queued`` or ``running``.
+            old: What stood in the answer when the run first prepared it, in a room that was
+                replaced since; what was typed there meanwhile stays.
             raise_format: Raise an old file format in the same step, so that the link is saved.
 
         Raises:
@@ -196,7 +200,7 @@ class AnswerCell:
                 _insert(notebook, position + 1, cell_id, value)
             else:
                 notebook.set_cell_metadata(cell_id, value, mark.run_id)
-        _follow(notebook, cell_id)
+        _follow(notebook, cell_id, old)
         return cell_id
 
     @classmethod
@@ -209,6 +213,7 @@ class AnswerCell:
         *,
         pacer: Pacer | None = None,
         status: str = "running",
+        old: str | None = None,
         raise_format: bool = True,
     ) -> AsyncIterator[AnswerCell]:
         """Open the answer cell of a question for writing, as :meth:`prepare` finds or makes it.
@@ -219,9 +224,10 @@ class AnswerCell:
         Raises:
             UnknownCell: The question is not in the notebook.
         """
-        cell_id = cls.prepare(notebook, prompt_id, mark, status, raise_format=raise_format)
+        cell_id = cls.prepare(notebook, prompt_id, mark, status, old=old, raise_format=raise_format)
         answer = cls(notebook, cell_id, mark, pacer or Pacer())
         answer._tail = notebook.peer.index.tails.pop(cell_id, None)
+        answer._old = notebook.source(cell_id) if old is None else old
         async with answer._living():
             yield answer
 
@@ -474,7 +480,7 @@ class AnswerCell:
         self._close()
         flushed = self.text.removesuffix("".join(self._buffer))
         if not flushed:
-            self._tail = Tail(text, 0, key=key)
+            self._tail = Tail(text, 0, old=self._old, key=key)
             return self._tail
         standing = str(text)
         found = align(flushed, standing)
@@ -533,7 +539,7 @@ def _text_of(entry: Entry) -> Text | None:
     return source if isinstance(source, Text) else None
 
 
-def _follow(notebook: Notebook, cell_id: CellId) -> None:
+def _follow(notebook: Notebook, cell_id: CellId, old: str | None) -> None:
     """Tell from now on what people type into a cell from what stood there."""
     entry = notebook.entry(cell_id)
     tails = notebook.peer.index.tails
@@ -545,7 +551,7 @@ def _follow(notebook: Notebook, cell_id: CellId) -> None:
         waiting.close()
     text = _text_of(entry)
     if text is not None:
-        tails[cell_id] = Tail(text, 0, key=key)
+        tails[cell_id] = Tail(text, 0, old=old, key=key)
 
 
 def _insert(notebook: Notebook, position: int, cell_id: CellId, value: Mapping[str, Any]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from pycrdt import Subscription, Text, TextEvent
 
+from .matching import matching
+
 OLD = re.compile(rb"\x00+")
 TYPED = b"\x01"
 
@@ -27,17 +29,27 @@ class Tail:
         offset: Where our last character ends, in UTF-8 bytes from the start.
         ours: Whether what stands there is ours to go on from; else it is old, and replaced by the
             first words.
+        old: What stood there when it was first looked at, in a room that was replaced since: what
+            is not from there was typed meanwhile. By default all of it is old.
         key: What the text belongs to, for those who hold a tail.
     """
 
     def __init__(
-        self, text: Text, offset: int = 0, *, ours: bool = False, key: object = None
+        self,
+        text: Text,
+        offset: int = 0,
+        *,
+        ours: bool = False,
+        old: str | None = None,
+        key: object = None,
     ) -> None:
         self._text = text
         self._length = len(text)
         self.key = key
         self.offset = min(offset, self._length)
         self._marks: bytearray | None = None if ours else bytearray(self._length)
+        if self._marks is not None and old is not None:
+            self._marks[:] = _marked(old, str(text))
         self._bitten = False
         self._writing = False
         self._subscription: Subscription | None = text.observe(self._changed)
@@ -98,3 +110,14 @@ class Tail:
                     self._marks[after:after] = TYPED * length
                 after += length
         self.offset = offset
+
+
+def _marked(old: str, standing: str) -> bytes:
+    """A mark for each byte of a standing text: whether it is old, or typed."""
+    marks = bytearray()
+    at = 0
+    for _, place, length in matching(old, standing):
+        marks += TYPED * len(standing[at:place].encode())
+        marks += bytes(len(standing[place : place + length].encode()))
+        at = place + length
+    return bytes(marks + TYPED * len(standing[at:].encode()))
