@@ -21,6 +21,8 @@ from nbinline_agent.providers.base import Provider, Timeouts
 from nbinline_agent.providers.opening import load_adapter, open_provider
 from nbinline_agent.render.images import ImageLimits
 
+from .codex_account import CodexAccount
+from .codex_turns import codex_provider
 from .credentials import KEYLESS_CONNECTIONS, CredentialStore
 from .local_model import CONTEXT_TOKENS, MAX_OUTPUT_TOKENS, LocalModel
 
@@ -104,6 +106,7 @@ class ServerConnections(AsyncContextManagerMixin):
         timeouts: Timeouts | None = None,
         budget_chars: int | None = None,
         compatible_images: bool = False,
+        codex: CodexAccount | None = None,
     ) -> None:
         self._store = store
         self._local = local
@@ -113,6 +116,7 @@ class ServerConnections(AsyncContextManagerMixin):
         self._timeouts = timeouts or Timeouts()
         self._budget_chars = budget_chars
         self._compatible_images = compatible_images
+        self._codex = codex
         self._infos: dict[str, ConnectionInfo] = {}
         self._saved_default: str | None = None
         self._clients: dict[str, _Client] = {}
@@ -136,13 +140,19 @@ class ServerConnections(AsyncContextManagerMixin):
         self._infos, self._saved_default = await anyio.to_thread.run_sync(self._look)
 
     def _look(self) -> tuple[dict[str, ConnectionInfo], str | None]:
-        infos = {key: self._info(each) for key, each in catalog.CONNECTIONS.items()}
+        infos = {
+            key: self._info(each)
+            for key, each in catalog.CONNECTIONS.items()
+            if each.kind != "codex" or self._codex is not None
+        }
         return infos, self._store.default_connection()
 
     def _info(self, connection: catalog.Connection) -> ConnectionInfo:
         if connection.id == "local":
             ready = self._local.problem() is None
             return connection.info(configured=ready, source="none-needed")
+        if connection.kind == "codex":
+            return self._codex_info(connection)
         source = self._store.source(connection.id)
         if connection.id == "openai_compatible":
             info = connection.info(
@@ -153,6 +163,21 @@ class ServerConnections(AsyncContextManagerMixin):
             images = dict.fromkeys(info.models, self._compatible_images)
             return replace(info, images=images, other_images=self._compatible_images)
         return connection.info(configured=source is not None, source=source or "missing")
+
+    def _codex_info(self, connection: catalog.Connection) -> ConnectionInfo:
+        assert self._codex is not None
+        settings = self._codex.settings
+        ready = settings.installed and settings.signed_in
+        source = "saved" if ready else "missing"
+        known = self._codex.models()
+        if not known:
+            return connection.info(configured=ready, source=source)
+        info = connection.info(configured=ready, source=source, models=tuple(m.id for m in known))
+        return replace(
+            info,
+            efforts={each.id: each.efforts for each in known},
+            images={each.id: each.images for each in known},
+        )
 
     @property
     def default(self) -> str:
@@ -203,6 +228,10 @@ class ServerConnections(AsyncContextManagerMixin):
 
     @asynccontextmanager
     async def _open(self, connection: str) -> AsyncIterator[Provider]:
+        if self._codex is not None and connection in self._infos and self._is_codex(connection):
+            async with codex_provider(self._codex.settings, self._timeouts) as codex:
+                yield codex
+            return
         access = await self._access(connection)
         client = self._clients.get(connection)
         if client is None or client.access != access or client.closing:
@@ -213,6 +242,10 @@ class ServerConnections(AsyncContextManagerMixin):
             self._clients[connection] = client
         with client.used() as provider:
             yield provider
+
+    @staticmethod
+    def _is_codex(connection: str) -> bool:
+        return catalog.CONNECTIONS[connection].kind == "codex"
 
     async def _access(self, connection: str) -> _Access:
         known = catalog.CONNECTIONS.get(connection)
@@ -232,7 +265,7 @@ class ServerConnections(AsyncContextManagerMixin):
         Nothing is sent; the local model is started by its first run only.
         """
         for connection, info in list(self._infos.items()):
-            if info.configured and connection != "local":
+            if info.configured and connection != "local" and not self._is_codex(connection):
                 with suppress(NbinlineError):
                     async with self._open(connection):
                         pass

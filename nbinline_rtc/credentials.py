@@ -22,7 +22,7 @@ KEY_VARIABLES: Mapping[str, str] = MappingProxyType(
 )
 """The environment variable of each connection that takes a key."""
 
-KEYLESS_CONNECTIONS = frozenset({"local"})
+KEYLESS_CONNECTIONS = frozenset({"local", "openai_codex_subscription"})
 """Connections that need no key, so that they can be a default all the same."""
 
 MAX_KEY = 4_096

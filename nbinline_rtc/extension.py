@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Dict, Float, Int, List, Unicode
+from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode
 
 from nbinline_agent.errors import NbinlineError
 
@@ -55,6 +55,16 @@ class NbinlineApp(ExtensionApp):
     )
     local_model_path = Unicode(
         "", config=True, help="A GGUF file for the local connection instead of the trial model."
+    )
+    codex_sandbox = Enum(
+        ("off", "read-only", "workspace-write", "danger-full-access"),
+        "off",
+        config=True,
+        help="""Whether Codex may use its own shell and files on this server, and in which of its
+        sandboxes. Off: it has the notebook's tools and nothing else.""",
+    )
+    codex_base_url = Unicode(
+        "", config=True, help="Where Codex sends its requests instead of OpenAI."
     )
     connect_timeout = Float(
         30.0, config=True, help="Seconds a model's service may take to accept a connection."
@@ -231,6 +241,8 @@ class NbinlineApp(ExtensionApp):
             compatible_base_url=self.compatible_base_url,
             compatible_models=tuple(self.compatible_models),
             local_model_path=self.local_model_path,
+            codex_sandbox=self.codex_sandbox,
+            codex_base_url=self.codex_base_url,
             connect_timeout=self.connect_timeout,
             silence_timeout=self.silence_timeout,
             answer_characters=max(1_000, self.answer_characters),

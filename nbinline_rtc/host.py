@@ -36,6 +36,8 @@ from nbinline_agent.visiting import Visits
 
 from .activity import ActivityFeed
 from .cell_runs import CellRuns
+from .codex_account import CodexAccount
+from .codex_process import CodexSettings
 from .connections import Addresses, ServerConnections
 from .credentials import CredentialStore
 from .earlier import SavedSettings, saved_settings, settings_file
@@ -80,6 +82,8 @@ class HostSettings:
     compatible_base_url: str = ""
     compatible_models: tuple[str, ...] = ()
     local_model_path: str = ""
+    codex_sandbox: str = "off"
+    codex_base_url: str = ""
     connect_timeout: float = 30.0
     silence_timeout: float = 60.0
     answer_characters: int = 400_000
@@ -129,6 +133,7 @@ class Host:
     watching: Watching
     kept_days: float
     events: OperatorEvents
+    codex: CodexAccount
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -188,6 +193,16 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
         rooms = await stack.enter_async_context(RoomsOfServer(serverapp))
         path = settings.local_model_path
         local = await stack.enter_async_context(LocalModel(model_path=Path(path) if path else None))
+        codex = await stack.enter_async_context(
+            CodexAccount(
+                CodexSettings(
+                    home=settings.directory / "codex",
+                    root=Path(serverapp.root_dir),
+                    sandbox=settings.codex_sandbox,
+                    base_url=settings.codex_base_url,
+                )
+            )
+        )
         connections = await stack.enter_async_context(
             ServerConnections(
                 store,
@@ -202,6 +217,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
                 timeouts=Timeouts(settings.connect_timeout, settings.silence_timeout),
                 budget_chars=settings.context_budget_chars,
                 compatible_images=settings.compatible_images,
+                codex=codex,
             )
         )
         secret = await anyio.to_thread.run_sync(_secret, settings.directory / "secret.json")
@@ -262,6 +278,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             Watching(feed, pauses, journal),
             settings.journal_max_days,
             events,
+            codex,
         )
 
 

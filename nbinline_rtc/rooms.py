@@ -137,8 +137,8 @@ class RoomsOfServer:
 
     async def claims_to_run(self, file_id: FileId) -> bool:
         """Whether a cell of a notebook that is open says that it runs; opens nothing."""
-        room_id = f"json:notebook:{file_id}"
-        document = await self._extension.get_document(room_id=room_id, copy=False)
+        room = self._extension.ywebsocket_server.rooms.get(f"json:notebook:{file_id}")
+        document = room._document if isinstance(room, DocumentRoom) else None
         if not isinstance(document, YNotebook):
             return False
         cells, start = document.ycells, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .activity import ActivityHandler, PausesHandler
 from .base import NbinlineHandler
+from .codex import CodexHandler, CodexLoginHandler
 from .context import PreviewHandler
 from .inputs import InputsHandler
 from .kernels import ExecuteCellHandler
@@ -34,6 +35,8 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/notes", NotesHandler),
     (r"/nbinline/settings/keys", KeysHandler),
     (r"/nbinline/settings/keys/([a-z_]+)", KeyHandler),
+    (r"/nbinline/settings/codex", CodexHandler),
+    (r"/nbinline/settings/codex/login", CodexLoginHandler),
     (r"/nbinline/settings/styles", StylesHandler),
     (r"/nbinline/settings/default-connection", DefaultConnectionHandler),
     (r"/nbinline/(.*)", UnknownRouteHandler),

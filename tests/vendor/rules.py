@@ -115,9 +115,11 @@ def check_responses(body: Json) -> None:
     items = body["input"] if isinstance(body["input"], list) else []
     calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
     results = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
-    _declared(
-        [tool["name"] for tool in body.get("tools", [])], body.get("tool_choice"), bool(calls)
-    )
+    declared = [tool["name"] for tool in body.get("tools", [])]
+    # Codex declares the tools of its newest models in the input.
+    added = (item["tools"] for item in items if item.get("type") == "additional_tools")
+    declared += [tool["name"] for tools in added for tool in tools]
+    _declared(declared, body.get("tool_choice"), bool(calls))
     seen: list[str] = []
     for item in items:
         if item.get("type") == "function_call":

@@ -77,7 +77,7 @@ def _is_result(message: Json) -> bool:
     content = message.get("content")
     return (
         message.get("role") == "tool"
-        or message.get("type") == "function_call_output"
+        or message.get("type") in {"function_call_output", "custom_tool_call_output"}
         or (isinstance(content, list) and any(b.get("type") == "tool_result" for b in content))
     )
 
@@ -102,6 +102,10 @@ def _sse(data: Json | str, event: str | None = None) -> bytes:
         return f"{head}data: {body}\n\n".encode()
     except UnicodeEncodeError:  # half a character: only an escape can carry it
         return f"{head}data: {json.dumps(data)}\n\n".encode()
+
+
+CUSTOM = "custom:"
+"""Begins the name of a tool that is called with plain text."""
 
 
 class ChatWire:
@@ -215,6 +219,9 @@ class ResponsesWire:
         yield self._content("response.refusal.done", refusal=text)
 
     def tool(self, place: int, name: str, arguments: str, call_id: str) -> Iterator[bytes]:
+        if name.startswith(CUSTOM):
+            yield from self._custom(name.removeprefix(CUSTOM), arguments, call_id)
+            return
         yield from self._switch("function_call")
         for start in range(0, len(arguments), 5):
             yield self._event(
@@ -233,6 +240,15 @@ class ResponsesWire:
         }
         yield self._event("response.output_item.done", output_index=self._item, item=item)
         self._open = ""
+
+    def _custom(self, name: str, code: str, call_id: str) -> Iterator[bytes]:
+        """A call whose argument is plain text, as Codex lets its newest models make them."""
+        yield from self._switch("")
+        item = {"type": "custom_tool_call", "id": self._id(), "status": "completed"}
+        item |= {"call_id": call_id, "name": name, "input": code}
+        yield self._event("response.output_item.added", output_index=self._item, item=item)
+        yield self._event("response.output_item.done", output_index=self._item, item=item)
+        self._item += 1
 
     def end(self, usage: dict[str, int] | None) -> Iterator[bytes]:
         yield from self._switch("")

@@ -61,7 +61,7 @@ class Connection:
 
     Attributes:
         id: Stable id, as in the notebook's metadata ``backend``.
-        kind: Adapter that speaks to it: ``openai``, ``anthropic`` or ``chat``.
+        kind: Adapter that speaks to it: ``openai``, ``anthropic``, ``chat`` or ``codex``.
         label: What the UI shows.
         models: The suggested ones, the default first.
         other: Stands for any id that is not among them.
@@ -209,8 +209,23 @@ _LOCAL = Connection(
     notice="A tiny trial model that runs on this machine; its answers are often wrong.",
 )
 
+_CODEX = Connection(
+    id="openai_codex_subscription",
+    kind="codex",
+    label="ChatGPT subscription (Codex)",
+    # Of an account nobody has asked yet.
+    models=(
+        Model("gpt-6.1-sol", _GPT_6, _FIVE),
+        Model("gpt-6-astra", _GPT_6, _FIVE),
+        Model("gpt-6-sol", _GPT_6, _FIVE),
+        Model("gpt-6-luna", _GPT_6, _FIVE),
+    ),
+    other=Model("", ModelLimits(272_000, 64_000, images=True), ("low", "medium", "high")),
+    needs_key=False,
+)
+
 CONNECTIONS: Mapping[str, Connection] = MappingProxyType(
-    {each.id: each for each in (_OPENAI, _ANTHROPIC, _COMPATIBLE, _LOCAL)}
+    {each.id: each for each in (_OPENAI, _ANTHROPIC, _CODEX, _COMPATIBLE, _LOCAL)}
 )
 """By id, in the order in which they are offered."""
 
