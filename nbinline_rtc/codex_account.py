@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 
 from nbinline_agent.errors import BadRequest, NbinlineError, Unavailable
 from nbinline_agent.messages import JsonValue
+from nbinline_agent.providers.base import check_allowed
 
 from .codex_process import CodexProcess, CodexSettings, RuntimeRefused, running
 
@@ -29,6 +30,8 @@ LOGIN_START = 30.0
 
 MODELS = "nbinline-models.json"
 """File in the private folder with the models of the account, as they were last told."""
+
+SIGN_IN_HOST = "auth.openai.com"
 
 Kind = Literal["browser", "device"]
 _METHODS: Mapping[str, str] = {"browser": "chatgpt", "device": "chatgptDeviceCode"}
@@ -112,6 +115,8 @@ class CodexAccount(AsyncContextManagerMixin):
             NotConfigured: The runtime is not installed.
             Unavailable: There is no address to sign in at.
         """
+        if kind == "device":
+            check_allowed(SIGN_IN_HOST)
         await self.cancel()
         self.login = login = Login(kind)
         self._began = began = anyio.Event()
@@ -193,6 +198,7 @@ class CodexAccount(AsyncContextManagerMixin):
             BadRequest: Nobody is signed in.
             NbinlineError: The runtime cannot be asked.
         """
+        check_allowed(self.settings.host)
         if not await self._signed_in():
             raise BadRequest("Nobody is signed in to Codex.")
         async with self._busy, running(self.settings) as runtime:

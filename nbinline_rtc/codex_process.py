@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -50,6 +51,7 @@ OFF = (
     *("apps", "plugins", "remote_plugin", "hooks", "skill_search", "multi_agent", "goals"),
     *("image_generation", "browser_use", "computer_use", "tool_suggest", "sleep_tool"),
     *("memories", "shell_snapshot", "remote_control", "unbounded_connection_retries"),
+    *("api_key_model_discovery", "api_key_cyber_access_programs"),
 )
 """Features of the runtime that have no place here."""
 
@@ -91,6 +93,11 @@ class CodexSettings:
     def native(self) -> bool:
         """Whether the runtime may use a shell and files of its own."""
         return self.sandbox != "off"
+
+    @property
+    def host(self) -> str:
+        """The machine that requests go to."""
+        return urlsplit(self.base_url).hostname or "chatgpt.com"
 
     def command(self) -> list[str]:
         """The command line.

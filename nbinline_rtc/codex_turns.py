@@ -43,7 +43,7 @@ from nbinline_agent.messages import (
     TurnEnded,
     Usage,
 )
-from nbinline_agent.providers.base import Timeouts
+from nbinline_agent.providers.base import Timeouts, check_allowed
 
 from .codex_process import CodexProcess, CodexSettings, RuntimeRefused, running
 
@@ -146,6 +146,7 @@ class CodexProvider:
 
     async def _begin(self, request: ModelRequest) -> None:
         settings = self._settings
+        check_allowed(settings.host)
         if not await anyio.to_thread.run_sync(lambda: settings.signed_in):
             raise NotAuthenticated(SIGN_IN)
         if self._runtime is None:

@@ -143,7 +143,7 @@ class ServerConnections(AsyncContextManagerMixin):
         infos = {
             key: self._info(each)
             for key, each in catalog.CONNECTIONS.items()
-            if each.kind != "codex" or self._codex is not None
+            if each.kind != "codex" or (self._codex and self._codex.settings.installed)
         }
         return infos, self._store.default_connection()
 

@@ -12,6 +12,7 @@ import type { IActivityPage, TranscriptFormat } from './activityWire';
 import { IRunClient } from './tokens';
 import type { IContextReport, IRunInputs, IStyles } from './contextWire';
 import type {
+  ICodexState,
   IKeys,
   IReverted,
   IRun,
@@ -160,6 +161,26 @@ export class RunClient implements IRunClient {
       'DELETE',
       `settings/keys/${encodeURIComponent(connection)}`
     );
+  }
+
+  codex(look: boolean): Promise<ICodexState> {
+    return this._request<ICodexState>(
+      'GET',
+      `settings/codex${look ? '?look=1' : ''}`
+    );
+  }
+
+  async codexSignIn(kind: 'browser' | 'device'): Promise<ICodexState> {
+    await this._request<unknown>('POST', 'settings/codex/login', { kind });
+    return this.codex(false);
+  }
+
+  codexCancel(): Promise<ICodexState> {
+    return this._request<ICodexState>('DELETE', 'settings/codex/login');
+  }
+
+  codexDisconnect(): Promise<ICodexState> {
+    return this._request<ICodexState>('DELETE', 'settings/codex');
   }
 
   async setDefaultConnection(connection: string): Promise<void> {

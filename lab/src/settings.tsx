@@ -9,6 +9,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
+import { CODEX, CodexSignIn } from './codexSignIn';
 import { CommandIDs } from './commandIds';
 import { RunError } from './errors';
 import { IRunClient, IServerModel } from './tokens';
@@ -49,6 +50,11 @@ function KeysForm({
     [client, server]
   );
 
+  const refresh = React.useCallback(() => {
+    void client.keys().then(setKeys, () => undefined);
+    void server.refresh();
+  }, [client, server]);
+
   React.useEffect(() => {
     void act(() => Promise.resolve(), '');
   }, [act]);
@@ -88,6 +94,15 @@ function KeysForm({
                   trans.__('The key has been removed.')
                 )
               }
+              account={
+                id === CODEX ? (
+                  <CodexSignIn
+                    client={client}
+                    trans={trans}
+                    onChange={refresh}
+                  />
+                ) : null
+              }
               onDefault={() => {
                 setKeys({ ...keys, default_connection: id });
                 return act(
@@ -113,6 +128,8 @@ interface IConnectionRowProps {
   readonly notice: string | null;
   readonly isDefault: boolean;
   readonly disabled: boolean;
+  /** What stands in the place of a key. */
+  readonly account: React.ReactNode;
   readonly trans: TranslationBundle;
   readonly onSet: (key: string) => Promise<void>;
   readonly onRemove: () => Promise<void>;
@@ -143,6 +160,7 @@ function ConnectionRow(props: IConnectionRowProps): React.ReactElement {
         {trans.__('Default')}
       </label>
       {notice && <p className="nbinline-Keys-notice">{notice}</p>}
+      {props.account}
       {needsKey(id) && (
         <form
           className="nbinline-Keys-form"
@@ -188,9 +206,9 @@ function ConnectionRow(props: IConnectionRowProps): React.ReactElement {
   );
 }
 
-/** The model that runs on this machine has no key. */
+/** The model that runs on this machine has no key, and a subscription signs in. */
 function needsKey(id: string): boolean {
-  return id !== 'local';
+  return id !== 'local' && id !== CODEX;
 }
 
 function stateText(
@@ -198,6 +216,11 @@ function stateText(
   state: IKeyState,
   trans: TranslationBundle
 ): string {
+  if (id === CODEX) {
+    return state.configured
+      ? trans.__('Ready, signed in')
+      : trans.__('Not signed in');
+  }
   if (!state.configured) {
     return needsKey(id) ? trans.__('Not set up') : trans.__('Not installed');
   }

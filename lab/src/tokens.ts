@@ -17,6 +17,7 @@ import type {
 import type { Preview } from './preview';
 import type { IAnswer, IPrompt, Role } from './promptModel';
 import type {
+  ICodexState,
   IKeys,
   IReverted,
   IRun,
@@ -69,6 +70,18 @@ export interface IRunClient {
   keys(): Promise<IKeys>;
   setKey(connection: string, key: string): Promise<void>;
   removeKey(connection: string): Promise<void>;
+  /** The account of the Codex connection; with `look` it is asked for its usage. */
+  codex(look: boolean): Promise<ICodexState>;
+
+  /** Begin to sign in to it. */
+  codexSignIn(kind: 'browser' | 'device'): Promise<ICodexState>;
+
+  /** Give signing in up. */
+  codexCancel(): Promise<ICodexState>;
+
+  /** Sign out. */
+  codexDisconnect(): Promise<ICodexState>;
+
   setDefaultConnection(connection: string): Promise<void>;
 }
 

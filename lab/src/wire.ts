@@ -162,6 +162,29 @@ export interface IKeys {
   default_connection: string | null;
 }
 
+/** A window of a subscription, as its owner is told. */
+export interface ICodexWindow {
+  used_percent?: number | null;
+  window_minutes?: number | null;
+  resets_at?: number | null;
+}
+
+/** The account behind the Codex connection. */
+export interface ICodexState {
+  installed: boolean;
+  signed_in: boolean;
+  login: {
+    kind: string;
+    url: string;
+    code: string;
+    /** `waiting`, `done`, `failed` or `cancelled`. */
+    state: string;
+  } | null;
+  models: string[];
+  account?: { type?: string; email?: string | null };
+  usage?: { primary?: ICodexWindow; secondary?: ICodexWindow } | null;
+}
+
 /** `metadata.nbinlineai` of a question. */
 export interface IPromptMetadata extends JSONObject {
   isPromptCell: true;

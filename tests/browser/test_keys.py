@@ -105,3 +105,23 @@ def test_no_variable_of_a_vendor_key_is_in_the_document_or_awareness(
     assert "sk-browser" not in shown
     assert "sk-browser" not in lab.log
     assert "sk-browser" not in (lab.work / path).read_text()
+
+
+def test_signing_in_to_codex_is_begun_and_given_up(people: People, lab: Lab, write) -> None:
+    """The address is made on the server; nothing is sent to anybody."""
+    ada = people.visit(lab, write(lab, prompt("ask", deltas=3)))
+    ada.command("nbinline:open-keys")
+    row = ada.page.locator(".jp-Dialog fieldset", has_text="Codex")
+    row.get_by_text("Not signed in").wait_for()
+    assert row.get_by_label("Key for", exact=False).count() == 0
+    row.get_by_role("button", name="Sign in on the server’s machine").click()
+    link = row.get_by_role("link", name="Open the sign-in page")
+    link.wait_for()
+    assert (link.get_attribute("href") or "").startswith("https://")
+    _, told = lab.request("GET", "nbinline/settings/codex")
+    assert told["login"]["state"] == "waiting"
+    row.get_by_role("button", name="Cancel signing in").click()
+    link.wait_for(state="detached")
+    _, told = lab.request("GET", "nbinline/settings/codex")
+    assert (told["login"]["state"], told["signed_in"]) == ("cancelled", False)
+    ada.page.locator(".jp-Dialog").get_by_role("button", name="Close").click()

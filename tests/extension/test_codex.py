@@ -6,6 +6,7 @@ the usage of a real plan.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import time
@@ -288,8 +289,8 @@ class TestProcess:
     async def test_a_hung_runtime_is_named_and_killed(
         self, settings: CodexSettings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(codex_process, "ANSWER_DEADLINE", 0.5)
         async with running(settings) as runtime:
+            monkeypatch.setattr(codex_process, "ANSWER_DEADLINE", 0.5)
             psutil.Process(runtime.pid).suspend()
             with pytest.raises(TimedOut, match=f"process {runtime.pid}"):
                 await runtime.ask("account/read")
@@ -299,9 +300,7 @@ class TestProcess:
 
     async def test_without_the_package(self, tmp_path: Path, monkeypatch: Any) -> None:
         monkeypatch.setitem(sys.modules, "codex_cli_bin", None)
-        monkeypatch.setattr(
-            codex_process.importlib.util, "find_spec", lambda name: None, raising=True
-        )
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         with pytest.raises(NotConfigured, match=r"nbinline-rtc\[codex\]"):
             async with running(CodexSettings(tmp_path)):
                 pass
