@@ -21,6 +21,7 @@ AUTHORSHIP = frozenset(
         "approvalId",
         "inputsSha256",
         "contextTrimmed",
+        "secretsLeftOut",
         "editedBy",
     }
 )

@@ -99,9 +99,16 @@ export class ActivityPanel extends ReactWidget {
         ))}
         <h3>{trans.__('Running (%1)', live.length)}</h3>
         {live.length === 0 && <p>{trans.__('No agent is at work.')}</p>}
-        <ul>{live.map(run => this._run(run))}</ul>
-        <h3>{trans.__('Ended (%1)', ended.length)}</h3>
-        <ul>{ended.map(run => this._run(run))}</ul>
+        <ul>
+          {/* One array: what is open in a run stays open when the run ends. */}
+          {[
+            ...live.map(run => this._run(run)),
+            <li key="ended">
+              <h3>{trans.__('Ended (%1)', ended.length)}</h3>
+            </li>,
+            ...ended.map(run => this._run(run))
+          ]}
+        </ul>
         {recording && (
           <p className="nbinline-Activity-notice">{recording.notice}</p>
         )}

@@ -26,6 +26,7 @@ const AUTHORSHIP: ReadonlySet<string> = new Set([
   'approvalId',
   'inputsSha256',
   'contextTrimmed',
+  'secretsLeftOut',
   'editedBy'
 ]);
 

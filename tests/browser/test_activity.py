@@ -94,11 +94,14 @@ def test_edits_are_seen_with_their_diffs_and_approvals_that_wait(
     follow.click()
     assert follow.get_attribute("aria-pressed") == "true"
 
-    ada.page.get_by_role("button", name="Allow", exact=True).click()
-    ada.wait_status("ask", "done")
-    entry.get_by_text("Done", exact=False).first.wait_for()
     step = entry.locator(".nbinline-Transcript-step")
     step.locator("summary").click()
+    step.get_by_label("Changes").wait_for()
+
+    ada.page.get_by_role("button", name="Allow", exact=True).click()
+    ada.wait_status("ask", "done")
+    entry.locator(".nbinline-Activity-state").get_by_text("Done").wait_for()
+    # What was opened while it ran is open still.
     assert step.locator("[data-kind=removed]").inner_text().strip() == "-x = 1"
     assert step.locator("[data-kind=added]").inner_text().strip() == "+x = 2"
 

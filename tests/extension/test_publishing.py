@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import nbformat
 import pytest
 
 from nbinline_rtc.cli import main
-from nbinline_rtc.publishing import strip
+from nbinline_rtc.publishing import AUTHORSHIP, CHOICES, strip
 
 MARK = {"runId": "r1", "author": "ada", "authorName": "Ada L.", "model": "m", "backend": "b"}
 EDITED = {"editedBy": {**MARK, "at": "2026-01-01T00:00:00+00:00"}}
@@ -80,6 +81,14 @@ def test_people_and_runs_go_and_what_makes_it_work_stays() -> None:
     text = json.dumps(found.notebook)
     assert not any(word in text for word in ('"ada"', "Ada L", '"r1"', "2026"))
     assert [cell["source"] for cell in found.notebook["cells"]] == [c["source"] for c in CELLS]
+
+
+def test_the_plugin_takes_out_the_same() -> None:
+    source = (Path(__file__).parents[2] / "lab" / "src" / "authorship.ts").read_text()
+    for name, keys in (("AUTHORSHIP", AUTHORSHIP), ("CHOICES", CHOICES)):
+        listed = re.search(rf"{name}[^=]*= new Set\(\[(.*?)\]\)", source, re.S)
+        assert listed is not None
+        assert set(re.findall(r"'(\w+)'", listed[1])) == keys
 
 
 def test_everything_leaves_plain_text() -> None:
