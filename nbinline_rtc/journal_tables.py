@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,13 +46,23 @@ CREATE TABLE texts (run_id TEXT PRIMARY KEY, text TEXT NOT NULL, at REAL NOT NUL
 CREATE TABLE cells (file_id TEXT PRIMARY KEY, cells TEXT NOT NULL, at REAL NOT NULL);
 """
 
+_CHECKPOINTS = """
+CREATE TABLE IF NOT EXISTS {0}checkpoints (
+    run_id TEXT NOT NULL, cell_id TEXT NOT NULL, file_id TEXT NOT NULL, data BLOB NOT NULL,
+    reverted_at REAL, PRIMARY KEY (run_id, cell_id)
+);
+CREATE INDEX IF NOT EXISTS {0}checkpoints_by_revert ON checkpoints (file_id, reverted_at)
+    WHERE reverted_at IS NOT NULL;
+"""
+"""Came later than the other tables; files of the same version may lack it."""
+
 _TABLES = ("runs", "events", "updates", "texts", "cells")
 _RUN_COLUMNS = (
     "run_id, path, file_id, prompt_cell_id, answer_cell_id, status, username, display_name, "
     "connection, model, created_at, started_at, ended_at, usage, steps, error_code, "
     "error_message, report, continues"
 )
-_OF_A_RUN = ("events", "updates", "texts")
+_OF_A_RUN = ("events", "updates", "texts", "checkpoints")
 
 
 class DamagedJournal(sqlite3.DatabaseError):
@@ -93,6 +104,7 @@ def connect(database: Path, *, max_bytes: int) -> sqlite3.Connection:
             )
         elif version != VERSION:
             raise DamagedJournal(f"journal of version {version}, not {VERSION}")
+        connection.executescript(_CHECKPOINTS.format(""))
         check_whole(connection)
     except BaseException:
         connection.close()
@@ -310,6 +322,46 @@ def read_text(connection: sqlite3.Connection, run_id: RunId) -> str:
     return "" if row is None else _loaded(row[0])
 
 
+def keep_checkpoints(
+    connection: sqlite3.Connection, run_id: RunId, file_id: FileId, rows: Mapping[CellId, JsonValue]
+) -> None:
+    """Keep, or replace, checkpoints of a run."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO checkpoints (run_id, cell_id, file_id, data) VALUES (?, ?, ?, ?)",
+        [
+            (run_id, _stored(cell), file_id, zlib.compress(json.dumps(row).encode(), 1))
+            for cell, row in rows.items()
+        ],
+    )
+
+
+def read_checkpoints(connection: sqlite3.Connection, run_id: RunId) -> dict[CellId, JsonValue]:
+    """The checkpoints of a run that were not taken back."""
+    rows = connection.execute(
+        "SELECT cell_id, data FROM checkpoints WHERE run_id = ? AND reverted_at IS NULL", (run_id,)
+    )
+    return {CellId(_loaded(cell)): json.loads(zlib.decompress(data)) for cell, data in rows}
+
+
+def mark_reverted(
+    connection: sqlite3.Connection, run_id: RunId, cells: Sequence[CellId], at: float
+) -> None:
+    """Note that checkpoints were taken back."""
+    connection.executemany(
+        "UPDATE checkpoints SET reverted_at = ? WHERE run_id = ? AND cell_id = ?",
+        [(at, run_id, _stored(cell)) for cell in cells],
+    )
+
+
+def read_reverted(connection: sqlite3.Connection, file_id: FileId, at: float) -> list[CellId]:
+    """Cells of a file in which something was taken back after a time."""
+    rows = connection.execute(
+        "SELECT DISTINCT cell_id FROM checkpoints WHERE file_id = ? AND reverted_at > ?",
+        (file_id, at),
+    )
+    return [CellId(_loaded(row[0])) for row in rows]
+
+
 def read_unfinished(connection: sqlite3.Connection, instance: str) -> list[UnfinishedRun]:
     """Unended runs that another instance than ``instance`` left, oldest first."""
     rows = connection.execute(
@@ -341,12 +393,14 @@ def adopt(connection: sqlite3.Connection, database: Path) -> None:
     try:
         if _number(connection, "PRAGMA dead.user_version") != VERSION:
             raise DamagedJournal("not a journal of this version")
+        connection.executescript(_CHECKPOINTS.format("dead."))
         connection.execute("BEGIN IMMEDIATE")
         new = "run_id NOT IN (SELECT run_id FROM main.runs)"
         for table, columns in (
             ("events", "run_id, seq, at, type, data"),
             ("updates", "run_id, data"),
             ("texts", "run_id, text, at"),
+            ("checkpoints", "run_id, cell_id, file_id, data, reverted_at"),
             ("runs", f"{_RUN_COLUMNS}, instance, ended"),
         ):
             order = "ORDER BY id" if table == "updates" else ""

@@ -220,6 +220,27 @@ class SqliteJournal:
         at = self._clock()
         await self._writer.write(lambda db: tables.note_cells(db, file_id, cells, at))
 
+    async def keep_checkpoints(
+        self, run_id: RunId, file_id: FileId, rows: Mapping[CellId, JsonValue]
+    ) -> None:
+        """See ``Journal``."""
+        if rows:
+            await self._writer.write(lambda db: tables.keep_checkpoints(db, run_id, file_id, rows))
+
+    async def mark_reverted(self, run_id: RunId, cells: Sequence[CellId]) -> None:
+        """See ``Journal``."""
+        at = self._clock()
+        await self._writer.write(lambda db: tables.mark_reverted(db, run_id, cells, at))
+
+    async def checkpoints(self, run_id: RunId) -> Mapping[CellId, JsonValue]:
+        """See ``Journal``. Those of other servers on the same directory are found too."""
+        return await self._first(lambda db: tables.read_checkpoints(db, run_id) or None) or {}
+
+    async def reverted_since(self, file_id: FileId, at: float) -> Sequence[CellId]:
+        """See ``Journal``."""
+        found = await self._everywhere(lambda db: tables.read_reverted(db, file_id, at))
+        return [cell for part in found for cell in part]
+
     async def run(self, run_id: RunId) -> RunRecord | None:
         """See ``Journal``. Runs of other servers on the same directory are found too."""
         found = await self._first(lambda db: tables.read_run(db, run_id))

@@ -15,6 +15,7 @@ from nbinline_agent.ids import CellId, NotebookPath, RunId
 from nbinline_agent.journal import Author, EventPage, RunRecord, StoredEvent
 from nbinline_agent.messages import ConnectionInfo, JsonValue
 from nbinline_agent.provenance import EVENT as INPUTS
+from nbinline_agent.revert import Reverted
 from nbinline_agent.tools.groups import GROUPS
 
 MAX_PATH = 4_096
@@ -266,6 +267,26 @@ def shown(event: StoredEvent) -> Mapping[str, JsonValue]:
     if event.type == INPUTS and isinstance(cells, Mapping):
         return {"cells": len(cells)}
     return event.data
+
+
+def dry_run(fields: Mapping[str, Any]) -> bool:
+    """Whether a revert is only to be told, not done.
+
+    Raises:
+        BadRequest: The field is no boolean.
+    """
+    value = fields.get("dry_run", False)
+    if not isinstance(value, bool):
+        raise BadRequest("The field 'dry_run' must be true or false.")
+    return value
+
+
+def reverted_json(reverted: Reverted) -> dict[str, JsonValue]:
+    """What a revert takes back, and what it does not."""
+    return {
+        "reverted": list(reverted.reverted),
+        "kept": [{"cell_id": each.cell_id, "reason": each.reason} for each in reverted.kept],
+    }
 
 
 def approvals_json(asked: Iterable[Mapping[str, JsonValue]]) -> list[JsonValue]:

@@ -337,6 +337,7 @@ class _Answering:
             return False
         if self._run.answer_text:
             await self._run.around.journal.record_text(self._run.run_id, self._seen)
+        await self._run.keep_checkpoints()
         await self._note_inputs()
         await self._run.move(outcome.status, error, at=ended_at)
         return True

@@ -8,11 +8,13 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 from uuid import uuid4
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
 from .answering import SETTLING, execute
 from .asking import Plan, StartRun, Surroundings
@@ -44,6 +46,9 @@ PROMPT_LIMIT = 16_000
 
 BARRIER = 5.0
 """Seconds the server waits to see what the asker saw."""
+
+LATE = 30.0
+"""Seconds after a run within which what people had typed into removed cells may come in."""
 
 MIN_SUSPECT = 4
 """Cells a notebook must have had before their loss makes it suspect."""
@@ -109,6 +114,7 @@ class Desk:
     _active: dict[CellId, Run] = field(default_factory=dict)
     _answering: Run | None = None
     _users: int = 0
+    _tasks: TaskGroup = field(init=False)
     _snapshots: Snapshots | None = None
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
@@ -117,6 +123,7 @@ class Desk:
     async def serve(self) -> None:
         """Hold the room until it is quiet; never raises, :meth:`current` tells what failed."""
         async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             tasks.start_soon(self._work)
             try:
                 await self._hold()
@@ -149,6 +156,9 @@ class Desk:
     async def _arrive(self, membership: Membership) -> None:
         self._forget_snapshots()
         notebook = Notebook(membership.peer)
+        for run in self._active.values():
+            run.recorder.leave()
+            run.recorder.join(membership.peer)
         for run in self._active.values():
             if not run.answer_text:  # a run that writes replays its own, and looks at the outcome
                 apply_updates(membership.peer, await self.around.journal.updates(run.run_id))
@@ -220,12 +230,17 @@ class Desk:
             await self._changed.wait()
 
     async def _write_ahead(self, updates: Sequence[bytes]) -> None:
-        for run in list(self._active.values()):
-            try:
-                await self.around.journal.append_updates(run.run_id, updates)
-            except NbinlineError as error:
-                # The document goes on without its safety net rather than not at all.
-                log.warning("updates not journalled", run=run.run_id, code=error.code)
+        async with anyio.create_task_group() as tasks:
+            for run in list(self._active.values()):
+                tasks.start_soon(partial(run.keep_checkpoints, everything=False))
+                tasks.start_soon(self._keep_updates, run, updates)
+
+    async def _keep_updates(self, run: Run, updates: Sequence[bytes]) -> None:
+        try:
+            await self.around.journal.append_updates(run.run_id, updates)
+        except NbinlineError as error:
+            # The document goes on without its safety net rather than not at all.
+            log.warning("updates not journalled", run=run.run_id, code=error.code)
 
     # -- people's wishes --------------------------------------------------------------------
 
@@ -253,7 +268,8 @@ class Desk:
             self._check_prompt(notebook, start)
             await self._let_end(start.cell_id)
             self._check_free(start.cell_id)
-            await self._check_document(notebook, start)
+            if not start.override.acknowledge:
+                await self.check_document(notebook)
             answers = notebook.answers_of(start.cell_id)
             if start.continues is None:
                 self._check_kept(notebook, start.cell_id, answers)
@@ -266,6 +282,7 @@ class Desk:
             try:
                 await self._show_queued(run, notebook, membership)
             except BaseException:
+                run.recorder.leave()
                 self._forget(run)
                 raise
             self._users += 1
@@ -339,8 +356,13 @@ class Desk:
         if len(self._queue) >= self.limits.queue:
             raise TooManyRuns
 
-    async def _check_document(self, notebook: Notebook, start: StartRun) -> None:
-        if start.override.acknowledge or any(not run.record.status.ended for run in self.runs()):
+    async def check_document(self, notebook: Notebook) -> None:
+        """Look whether the notebook is still the one that it was at the end of the last run.
+
+        Raises:
+            DocumentSuspect: It looks emptied or doubled.
+        """
+        if any(not run.record.status.ended for run in self.runs()):
             return
         before = await self.around.journal.last_cells(self.file_id)
         present = set(notebook.ids())
@@ -377,6 +399,7 @@ class Desk:
     async def _show_queued(self, run: Run, notebook: Notebook, membership: Membership) -> None:
         await self.around.journal.save(run.record)
         idle = not self._queue and len(self._active) == 1
+        run.recorder.join(membership.peer)
         answer = AnswerCell.prepare(
             notebook,
             run.record.prompt_cell_id,
@@ -433,8 +456,10 @@ class Desk:
     async def _end_unstarted(self, run: Run, ending: RunStatus) -> None:
         try:
             await self._mark_ended(run, ending)
+            await run.keep_checkpoints()
             await run.move(ending)
         finally:
+            run.recorder.leave()
             run.ended.set()
             self._forget(run)
             self._users -= 1
@@ -453,11 +478,22 @@ class Desk:
                 self._answering = None
                 self._pulse()
                 await self._keep(run)
+                self._tasks.start_soon(self._watch_removed, run)
             finally:
                 self._answering = None
                 self._forget(run)
                 self._users -= 1
                 self._pulse()
+
+    async def _watch_removed(self, run: Run) -> None:
+        """Keep what people had typed into cells that the run removed, when it comes in late."""
+        try:
+            with anyio.move_on_after(LATE if run.recorder.watches else 0):
+                while True:
+                    await run.recorder.late.wait()
+                    await run.keep_checkpoints()
+        finally:
+            run.recorder.leave()
 
     async def _keep(self, run: Run) -> None:
         """Bring what the run wrote onto the disk; then its updates need not be kept."""

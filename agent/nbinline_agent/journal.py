@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -151,6 +152,20 @@ class Journal(Protocol):
     async def forget_updates(self, run_id: RunId) -> None:
         """Drop the kept Y updates of a run that is safely on disk."""
 
+    async def keep_checkpoints(
+        self, run_id: RunId, file_id: FileId, rows: Mapping[CellId, JsonValue]
+    ) -> None:
+        """Keep, or replace, what is needed to take back a run's changes of these cells."""
+
+    async def checkpoints(self, run_id: RunId) -> Mapping[CellId, JsonValue]:
+        """What was kept of a run, without the cells that were taken back."""
+
+    async def mark_reverted(self, run_id: RunId, cells: Sequence[CellId]) -> None:
+        """Note that a run's changes of these cells were taken back."""
+
+    async def reverted_since(self, file_id: FileId, at: float) -> Sequence[CellId]:
+        """Cells of a notebook in which any run was taken back after a time."""
+
     async def unfinished(self) -> Sequence[UnfinishedRun]:
         """Runs of dead servers that had not ended."""
 
@@ -162,6 +177,13 @@ class Journal(Protocol):
 
     async def note_cells(self, file_id: FileId, cells: Sequence[CellId]) -> None:
         """Note the notebook's cell ids at the end of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptCheckpoint:
+    file_id: FileId
+    data: str
+    reverted_at: float | None
 
 
 class MemoryJournal:
@@ -183,6 +205,7 @@ class MemoryJournal:
         self._updates: dict[RunId, list[bytes]] = {}
         self._texts: dict[RunId, str] = {}
         self._cells: dict[FileId, tuple[CellId, ...]] = {}
+        self._checkpoints: dict[tuple[RunId, CellId], _KeptCheckpoint] = {}
 
     def successor(self) -> MemoryJournal:
         """The journal as the next server finds it after this one has died."""
@@ -193,6 +216,7 @@ class MemoryJournal:
         heir._updates = {run_id: list(kept) for run_id, kept in self._updates.items()}
         heir._texts = dict(self._texts)
         heir._cells = dict(self._cells)
+        heir._checkpoints = dict(self._checkpoints)
         return heir
 
     async def save(self, record: RunRecord) -> None:
@@ -251,6 +275,38 @@ class MemoryJournal:
     async def forget_updates(self, run_id: RunId) -> None:
         """See ``Journal``."""
         self._updates.pop(run_id, None)
+
+    async def keep_checkpoints(
+        self, run_id: RunId, file_id: FileId, rows: Mapping[CellId, JsonValue]
+    ) -> None:
+        """See ``Journal``."""
+        for cell, row in rows.items():
+            # Not by reference: what is kept must not change with what it was made from.
+            kept = _KeptCheckpoint(file_id, json.dumps(row), None)
+            self._checkpoints[run_id, cell] = kept
+
+    async def checkpoints(self, run_id: RunId) -> Mapping[CellId, JsonValue]:
+        """See ``Journal``."""
+        return {
+            cell: json.loads(kept.data)
+            for (run, cell), kept in self._checkpoints.items()
+            if run == run_id and kept.reverted_at is None
+        }
+
+    async def mark_reverted(self, run_id: RunId, cells: Sequence[CellId]) -> None:
+        """See ``Journal``."""
+        for cell in cells:
+            kept = self._checkpoints.get((run_id, cell))
+            if kept is not None:
+                self._checkpoints[run_id, cell] = replace(kept, reverted_at=self._clock())
+
+    async def reverted_since(self, file_id: FileId, at: float) -> Sequence[CellId]:
+        """See ``Journal``."""
+        return [
+            cell
+            for (_, cell), kept in self._checkpoints.items()
+            if kept.file_id == file_id and (kept.reverted_at or 0.0) > at
+        ]
 
     async def unfinished(self) -> Sequence[UnfinishedRun]:
         """See ``Journal``."""

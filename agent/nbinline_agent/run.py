@@ -7,15 +7,19 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
+import structlog
 
 from .asking import Plan, Surroundings
 from .document.answer import RunMark
-from .errors import NbinlineError
+from .document.checkpoints import Recorder
+from .errors import JournalUnavailable, NbinlineError
 from .ids import CellId, RunId
 from .journal import TRANSITIONS, RunRecord, RunStatus
 from .messages import JsonValue
 from .provenance import Provenance
 from .tools.approval import Approvals
+
+log = structlog.get_logger(__name__)
 
 Happened = tuple[str, Mapping[str, JsonValue]]
 """An event that is to be journalled: its kind and its data."""
@@ -42,6 +46,7 @@ class Run:
         provenance: What its answer is made from.
         scope: Cancelled to end it.
         wish: How it was asked to end.
+        recorder: What it needs to be taken back later.
     """
 
     record: RunRecord
@@ -58,7 +63,11 @@ class Run:
     provenance: Provenance = field(default_factory=Provenance)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     wish: RunStatus | None = None
+    recorder: Recorder = field(init=False)
     _moving: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def __post_init__(self) -> None:
+        self.recorder = Recorder(self.record.run_id)
 
     @property
     def run_id(self) -> RunId:
@@ -81,6 +90,20 @@ class Run:
         if self.wish is None and not self.record.status.ended:
             self.wish = ending
             self.scope.cancel()
+
+    async def keep_checkpoints(self, *, everything: bool = True) -> None:
+        """Journal what is needed to take the run back; without it the run goes on nevertheless.
+
+        Args:
+            everything: Also what may wait a little.
+        """
+        rows = self.recorder.take(everything=everything)
+        if not rows:
+            return
+        try:
+            await self.around.journal.keep_checkpoints(self.run_id, self.record.file_id, rows)
+        except JournalUnavailable as error:
+            log.warning("checkpoints not kept", run=self.run_id, code=error.code)
 
     async def note(self, kind: str, data: Mapping[str, JsonValue]) -> None:
         """Journal one event and wake whoever waits for news."""

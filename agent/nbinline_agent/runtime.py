@@ -19,6 +19,8 @@ from .answering import Memberships, choose_tools, look_up_values
 from .asking import Override, StartRun, Surroundings
 from .context.build import build
 from .desk import Desk, DeskLimits, Planner
+from .document.checkpoints import Recorder
+from .document.notebook import Notebook
 from .document.peer import Rooms
 from .errors import (
     ApprovalAnswered,
@@ -34,6 +36,7 @@ from .ids import FileId, NotebookPath, RunId
 from .journal import Author, EventPage, Journal, RunRecord, RunStatus, UnfinishedRun
 from .messages import JsonValue
 from .recovery import restore
+from .revert import Reverted, revert
 from .run import Run
 from .tools.approval import ALLOWED, CANCELLED, DENIED
 from .visiting import Visit
@@ -75,6 +78,7 @@ class Runtime:
         self._runs: dict[RunId, tuple[Desk | Visit, Run]] = {}
         self._starting: dict[RunId, anyio.Lock] = {}
         self._stopping = False
+        self._reverting = anyio.Lock()
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup
 
@@ -186,6 +190,35 @@ class Runtime:
             UnknownNotebook: There is no such notebook.
         """
         return await self._rooms.resolve(path)
+
+    async def revert(self, run_id: RunId, by: Author, *, dry_run: bool, owner: bool) -> Reverted:
+        """Take back what an ended run changed in its notebook, and nothing that others wrote.
+
+        Args:
+            run_id: The run.
+            by: Who wants it.
+            dry_run: Only tell what would be taken back.
+            owner: Whether the server is that person's own.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NotYours: Somebody else asked.
+            RunActive: It has not ended.
+            RequestError: The notebook is gone, read-only, or looks emptied or doubled.
+            JournalUnavailable: What it changed is not known, or cannot be noted as taken back.
+        """
+        record = await self._record(run_id)
+        if record.author.username != by.username and not owner:
+            raise NotYours("Only the person who asked, or the owner of this server, can revert it.")
+        if not record.status.ended or run_id in self._runs:
+            raise RunActive("The run is still going on. Stop it first.", run_id=run_id)
+        path, file_id = await self._rooms.resolve(record.path)
+        desk = self._desk(path, file_id)
+        async with self._reverting:
+            with desk.using():
+                membership = await desk.current()
+                await desk.check_document(Notebook(membership.peer))
+                return await revert(membership, self.journal, record, by, dry_run=dry_run)
 
     async def cancel(self, run_id: RunId, by: Author | None = None) -> RunRecord:
         """End a run as ``cancelled``; one that has ended stays as it is.
@@ -370,8 +403,16 @@ class Runtime:
     async def _recover(self, dead: UnfinishedRun) -> None:
         path, _ = await self._rooms.resolve(dead.record.path)
         async with self._rooms.join(path) as membership:
-            restored = await restore(membership, self.journal, dead)
-            await membership.peer.settled()
+            recorder = Recorder(
+                dead.record.run_id, await self.journal.checkpoints(dead.record.run_id)
+            )
+            with recorder.on(membership.peer):
+                recorder.replayed(dead.updates)
+                restored = await restore(membership, self.journal, dead)
+                await membership.peer.settled()
+                await self.journal.keep_checkpoints(
+                    dead.record.run_id, dead.record.file_id, recorder.take(everything=True)
+                )
             saved = await membership.save()
         await self._close(dead.record, None)
         await self.journal.append(

@@ -170,8 +170,22 @@ class Visit:
     async def _in_room(self, membership: Membership) -> bool:
         """Be there; False if the room was replaced before the visit was over."""
         journal, run_id = self.run.around.journal, self.run.run_id
-        apply_updates(membership.peer, await journal.updates(run_id))
-        membership.peer.set_write_ahead(partial(journal.append_updates, run_id))
+        kept = await journal.updates(run_id)
+        with self.run.recorder.on(membership.peer):
+            apply_updates(membership.peer, kept)
+            membership.peer.set_write_ahead(self._write_ahead)
+            over = await self._be_there(membership)
+            with anyio.move_on_after(ENDING_DEADLINE, shield=True):
+                await self.run.keep_checkpoints()
+                await self._keep(membership)
+        return over
+
+    async def _write_ahead(self, updates: Sequence[bytes]) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(self.run.keep_checkpoints, everything=False))
+            tasks.start_soon(self.run.around.journal.append_updates, self.run.run_id, updates)
+
+    async def _be_there(self, membership: Membership) -> bool:
         over = False
         async with membership.writing(), self._shown(membership) as presence:
             with self._place.visited(membership, presence), anyio.CancelScope() as here:
@@ -183,8 +197,6 @@ class Visit:
                 async with background(until_lost):
                     await self._quiet()
                     over = True
-        with anyio.move_on_after(ENDING_DEADLINE, shield=True):
-            await self._keep(membership)
         return over
 
     @asynccontextmanager

@@ -10,7 +10,14 @@ from .inputs import InputsHandler
 from .kernels import ExecuteCellHandler
 from .mcp import McpHandler
 from .notes import NotesHandler
-from .runs import ApprovalHandler, ContinueHandler, EventsHandler, RunHandler, RunsHandler
+from .runs import (
+    ApprovalHandler,
+    ContinueHandler,
+    EventsHandler,
+    RevertHandler,
+    RunHandler,
+    RunsHandler,
+)
 from .settings import DefaultConnectionHandler, KeyHandler, KeysHandler
 from .status import StatusHandler, UnknownRouteHandler
 from .styles import StylesHandler
@@ -24,6 +31,7 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/runs/([^/]+)", RunHandler),
     (r"/nbinline/runs/([^/]+)/events", EventsHandler),
     (r"/nbinline/runs/([^/]+)/continue", ContinueHandler),
+    (r"/nbinline/runs/([^/]+)/revert", RevertHandler),
     (r"/nbinline/runs/([^/]+)/approvals/([^/]+)", ApprovalHandler),
     (r"/nbinline/runs/([^/]+)/transcript", TranscriptHandler),
     (r"/nbinline/transcripts", TranscriptsHandler),

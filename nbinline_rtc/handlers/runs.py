@@ -105,6 +105,22 @@ class ContinueHandler(NbinlineHandler):
         self.reply(202, wire.accepted_json(record))
 
 
+class RevertHandler(NbinlineHandler):
+    """Take back what a run changed."""
+
+    @web.authenticated
+    @authorized(action="execute")
+    async def post(self, run_id: str) -> None:
+        """``POST runs/{id}/revert``: by the person who asked, or the server's owner."""
+        key = wire.run_id_of(run_id)
+        dry_run = wire.dry_run(self.body() if self.request.body else {})
+        host = await self.host()
+        reverted = await host.runtime.revert(
+            key, self.author, dry_run=dry_run, owner=answers_for_all(self.author.username)
+        )
+        self.reply(200, wire.reverted_json(reverted))
+
+
 class ApprovalHandler(NbinlineHandler):
     """Let a call of a tool through, or not."""
 

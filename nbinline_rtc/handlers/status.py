@@ -10,6 +10,9 @@ from nbinline_rtc import __version__, wire
 
 from .base import NbinlineHandler
 
+FEATURES = ("revert",)
+"""What clients may offer besides asking."""
+
 
 class StatusHandler(NbinlineHandler):
     """What this server offers to the asking person."""
@@ -31,6 +34,7 @@ class StatusHandler(NbinlineHandler):
                     key: wire.connection_json(info)
                     for key, info in host.connections.infos().items()
                 },
+                "features": list(FEATURES),
                 "default_connection": host.connections.default,
                 "styles": dict(host.styles.wordings),
                 "limits": dict(host.limits()),

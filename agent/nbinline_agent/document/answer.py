@@ -192,6 +192,7 @@ class AnswerCell:
         position = notebook.position(prompt_id)
         entry = _find_answer(notebook, prompt_id, mark)
         cell_id = entry.cell_id if entry else CellId(str(uuid4()))
+        notebook.before_change(cell_id, mark.run_id)
         with panics_as_errors(), notebook.peer.doc.transaction(origin=mark.run_id):
             value = _opened(entry.mark if entry else {}, prompt_id, mark, status)
             if raise_format and notebook.raise_format(mark.run_id):
@@ -579,6 +580,7 @@ def _claim(
     if prompt_id is None or not notebook.has(prompt_id):
         raise CellGone
     value = _opened({}, prompt_id, mark, status)
+    notebook.before_change(answer_id, origin)
     with panics_as_errors(), notebook.peer.doc.transaction(origin=origin):
         notebook.raise_format(origin)
         _insert(notebook, notebook.position(prompt_id) + 1, answer_id, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -97,7 +97,7 @@ class Editor:
         }
         if kind == "code":
             cell |= {"outputs": [], "execution_count": None}
-        with self._transaction():
+        with self._transaction(cell_id):
             self._put(position, cell)
         return cell_id
 
@@ -115,9 +115,10 @@ class Editor:
         entry = self._text_entry(cell_id)
         if read_source(entry.ycell) == source:
             return
-        with self._transaction():
+        with self._transaction(cell_id):
             _set_text(entry, source)
             self._sign(entry)
+        self._cleared([cell_id])
 
     def delete(self, cell_id: str, *, expected: str) -> None:
         """Delete a cell.
@@ -127,7 +128,7 @@ class Editor:
             SourceChanged: Something else than expected stands there.
         """
         position = self._notebook.peer.index.position(self._expect(cell_id, expected))
-        with self._transaction():
+        with self._transaction(removed=[cell_id]):
             del self._notebook.peer.ynotebook.ycells[position]
 
     def move(self, cell_id: str, *, after: str | None) -> None:
@@ -142,8 +143,8 @@ class Editor:
         target = 0 if after is None else self._position(after) + 1
         if target in (position, position + 1):
             return
-        cell = _as_file(self._entry(cell_id))
-        with self._transaction():
+        cell = as_file(self._entry(cell_id))
+        with self._transaction(removed=[cell_id]):
             del self._notebook.peer.ynotebook.ycells[position]
             self._put(target - (target > position), cell)
 
@@ -157,7 +158,11 @@ class Editor:
         metadata = [(self._entry(cell), values) for cell, values in wanted.metadata.items()]
         made = {cell: self._made(value) for cell, value in wanted.made.items()}
         attached = [(self._entry(cell), values) for cell, values in wanted.attachments.items()]
-        with self._transaction():
+        ids = self._notebook.ids()
+        order = range(len(ids)) if wanted.order is None else wanted.order
+        removed = [ids[at] for at in sorted({*range(len(ids))} - {*order})]
+        touched = {*wanted.texts, *wanted.metadata, *wanted.attachments, *wanted.made}
+        with self._transaction(*touched, removed=removed):
             for entry, values in metadata:
                 _add(entry.ycell, "metadata", values)
             for entry, source in texts:
@@ -167,6 +172,7 @@ class Editor:
                 _add(entry.ycell, "attachments", values)
             if wanted.order is not None:
                 self._reorder(wanted.order, made)
+        self._cleared([*wanted.texts, *wanted.made])
 
     def _reorder(
         self, order: Sequence[int | CellId], made: Mapping[CellId, Mapping[str, Any]]
@@ -218,12 +224,26 @@ class Editor:
         Raises:
             CellGone: The cell is not in the notebook.
         """
-        return _as_file(self._entry(cell_id))
+        return as_file(self._entry(cell_id))
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *changed: str, removed: Sequence[str] = ()) -> Iterator[None]:
+        recorder = self._notebook.peer.recorders.get(self._origin)
+        if recorder is not None:
+            for cell_id in changed:
+                recorder.before(CellId(cell_id))
+            if removed:
+                recorder.removing([CellId(cell_id) for cell_id in removed])
         with panics_as_errors(), self._notebook.peer.doc.transaction(origin=self._origin):
             yield
+
+    def _cleared(self, cells: Iterable[str]) -> None:
+        recorder = self._notebook.peer.recorders.get(self._origin)
+        if recorder is None:
+            return
+        for cell_id in cells:
+            if self._notebook.has(cell_id) and self._notebook.kind(cell_id) == "code":
+                recorder.left_outputs(CellId(cell_id))
 
     def _put(self, position: int, cell: Mapping[str, Any]) -> None:
         ynotebook = self._notebook.peer.ynotebook
@@ -316,8 +336,8 @@ def _clear_results(ycell: Map[Any]) -> None:
     ycell["execution_count"] = None
 
 
-def _as_file(entry: Entry) -> dict[str, Any]:
-    """A cell as its file would hold it."""
+def as_file(entry: Entry) -> dict[str, Any]:
+    """A shared cell as its file would hold it."""
     cell = read_cell(entry)
     value: dict[str, Any] = {
         "cell_type": cell.kind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,6 +62,7 @@ class CellIndex:
 
     Attributes:
         tails: Texts of cells whose changes are followed before anybody writes to them.
+        followers: Called with the origin of every change, once it is known here.
     """
 
     def __init__(self, ycells: Array[Any]) -> None:
@@ -69,6 +70,7 @@ class CellIndex:
         self._entries: list[Entry] = [Entry(ycell) for ycell in ycells]
         self._unread: deque[Entry] = deque(self._entries)
         self.tails: dict[CellId, Tail] = {}
+        self.followers: list[Callable[[object], None]] = []
         self._by_id: dict[CellId, list[Entry]] = {}
         self._positions: dict[Entry, int] | None = None
         self._watching: list[set[Entry]] = []
@@ -132,6 +134,8 @@ class CellIndex:
             elif isinstance(path[0], int) and path[0] < len(self._entries):
                 keys = event.keys if len(path) == 1 else ()
                 self._touch(self._entries[path[0]], keys)
+        for follow in self.followers if events else ():
+            follow(events[0].transaction.origin)
 
     def _reorder(self, event: ArrayEvent) -> None:
         at = 0

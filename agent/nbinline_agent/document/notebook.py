@@ -244,11 +244,18 @@ class Notebook:
             UnknownCell: There is none.
         """
         ycell = self.entry(cell_id).ycell
+        self.before_change(cell_id, origin)
         with self.peer.doc.transaction(origin=origin):
             metadata = ycell.get("metadata")
             if not isinstance(metadata, Map):
                 ycell["metadata"] = metadata = Map({})
             metadata[key] = dict(value)
+
+    def before_change(self, cell_id: str, origin: str) -> None:
+        """Let the checkpoints of a run, if it keeps any, see a cell before the run changes it."""
+        recorder = self.peer.recorders.get(origin)
+        if recorder is not None:
+            recorder.before(CellId(cell_id))
 
     # The notebook as a whole
 

@@ -275,6 +275,9 @@ class OutputArea:
             ycell["execution_state"] = IDLE
             if execution_count is not None:
                 ycell["execution_count"] = execution_count
+        recorder = self._notebook().peer.recorders.get(self._origin)
+        if recorder is not None:
+            recorder.left_outputs(self.cell_id)
 
     def flush(self) -> None:
         """Write what was gathered since the last time, as one change."""
@@ -327,6 +330,7 @@ class OutputArea:
         if self.abandoned or not isinstance(ycell, Map):
             yield None
             return
+        notebook.before_change(self.cell_id, self._origin)
         with notebook.peer.doc.transaction(origin=self._origin):
             yield ycell
 

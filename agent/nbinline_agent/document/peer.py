@@ -27,7 +27,7 @@ from pycrdt import (
 )
 
 from nbinline_agent.errors import BadRequest, NotCaughtUp, RoomLost
-from nbinline_agent.ids import FileId, NotebookPath
+from nbinline_agent.ids import CellId, FileId, NotebookPath
 
 from .background import background
 from .index import CellIndex
@@ -56,6 +56,23 @@ WriteAhead: TypeAlias = Callable[[Sequence[bytes]], Awaitable[None]]
 
 EMPTY_UPDATE = b"\x00\x00"
 
+
+class Records(Protocol):
+    """Gets to see cells before a run changes them."""
+
+    def before(self, cell_id: CellId) -> None:
+        """The run is about to change this cell, or to make it."""
+
+    def removing(self, cell_ids: Sequence[CellId]) -> None:
+        """The run is about to remove these cells, even if it puts them back elsewhere."""
+
+    def received(self, update: bytes) -> None:
+        """Others have changed the document."""
+
+    def left_outputs(self, cell_id: CellId) -> None:
+        """The run has changed what stands below a cell."""
+
+
 log = structlog.get_logger(__name__)
 
 
@@ -80,6 +97,7 @@ class Peer(AsyncContextManagerMixin):
         index: Its cells.
         awareness: What everybody announced; ours is set by :meth:`set_awareness` only.
         closed: Set when the channel has ended.
+        recorders: What keeps checkpoints, by the origin of the changes.
     """
 
     def __init__(self, channel: Channel, *, write_ahead: WriteAhead | None = None) -> None:
@@ -89,6 +107,7 @@ class Peer(AsyncContextManagerMixin):
         self.awareness = Awareness(self.doc)
         self.awareness.set_local_state(None)
         self.closed = anyio.Event()
+        self.recorders: dict[str, Records] = {}
         self._channel = channel
         self._write_ahead = write_ahead
         self._outbox: deque[tuple[bool, bytes]] = deque()  # (is an update of ours, message)
@@ -270,6 +289,8 @@ class Peer(AsyncContextManagerMixin):
                 self.doc.apply_update(update)
         finally:
             self._applying = False
+        for recorder in self.recorders.values():
+            recorder.received(update)
 
     # Sending
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 from nbinline_agent.document.cursors import people_in
 from nbinline_agent.document.edits import Editor, Rearrangement, short_hash
 from nbinline_agent.document.index import METADATA_KEY
+from nbinline_agent.document.locks import may_delete, may_edit
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.errors import CellGone, SourceChanged
 from nbinline_agent.ids import CellId
@@ -18,7 +19,7 @@ from nbinline_agent.ids import CellId
 from . import lines
 from .base import Preview, ToolContext, ToolError
 from .insertions import TOP, Insertions
-from .sight import check_ordinary, may_delete, may_edit, visible
+from .sight import check_ordinary, visible
 
 Kind = Literal["code", "markdown", "raw"]
 

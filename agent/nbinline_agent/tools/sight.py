@@ -9,6 +9,7 @@ from typing import Any
 from nbinline_agent.context.choices import Policy
 from nbinline_agent.context.hiding import HIDDEN, hide_solutions
 from nbinline_agent.document.edits import short_hash
+from nbinline_agent.document.locks import may_edit
 from nbinline_agent.document.notebook import Notebook
 from nbinline_agent.errors import CellGone
 from nbinline_agent.ids import CellId
@@ -103,21 +104,6 @@ def role_of(metadata: Mapping[str, Any]) -> str:
     if mark.get("isOutputCell") is True:
         return "answer"
     return "question" if mark.get("isPromptCell") is True else ""
-
-
-def may_edit(metadata: Mapping[str, Any]) -> bool:
-    """Whether the cell's text may be changed."""
-    return metadata.get("editable") is not False and not _nbgrader_locked(metadata)
-
-
-def may_delete(metadata: Mapping[str, Any]) -> bool:
-    """Whether the cell may be deleted."""
-    return metadata.get("deletable") is not False and not _nbgrader_locked(metadata)
-
-
-def _nbgrader_locked(metadata: Mapping[str, Any]) -> bool:
-    nbgrader = metadata.get("nbgrader")
-    return isinstance(nbgrader, Mapping) and nbgrader.get("locked") is True
 
 
 def check_ordinary(cell_id: CellId, metadata: Mapping[str, Any]) -> None:
