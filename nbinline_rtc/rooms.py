@@ -11,8 +11,9 @@ import contextlib
 import logging
 import posixpath
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
@@ -171,8 +172,9 @@ class RoomsOfServer:
                 peer = Peer(channel)
                 membership = RoomMembership(self, room, peer, file_id, clean)
                 try:
-                    async with peer:
+                    async with peer, contextlib.AsyncExitStack() as stack:
                         await peer.synced(timeout=SYNC_DEADLINE)
+                        stack.enter_context(room.heard_by(peer.overhear))
                         async with _alongside(membership.watch):
                             yield membership
                 finally:
@@ -360,6 +362,10 @@ class RoomMembership:
         return self.peer.client_id in read_vector(self.peer.doc.get_state())
 
 
+_listeners: WeakKeyDictionary[DocumentRoom, list[Callable[[bytes], None]]] = WeakKeyDictionary()
+"""Who sees what clients send to a room."""
+
+
 class _Room:
     """A ``DocumentRoom`` and what this project needs of its private parts.
 
@@ -379,6 +385,27 @@ class _Room:
     def follow(self) -> None:
         """Note from now on whether the document changes."""
         self._subscription = self._room.ydoc.observe(self._changed)
+
+    @contextlib.contextmanager
+    def heard_by(self, listener: Callable[[bytes], None]) -> Iterator[None]:
+        """Let somebody see what clients send to the room, while the block runs."""
+        room = self._room
+        listeners = _listeners.setdefault(room, [])
+        listeners.append(listener)
+
+        def hear(message: bytes) -> bool:
+            for each in tuple(listeners):
+                try:
+                    each(message)
+                except Exception as error:
+                    log.warning("message not heard: %s", type(error).__name__)
+            return False
+
+        room.on_message = hear
+        try:
+            yield
+        finally:
+            listeners.remove(listener)
 
     def _changed(self, event: object) -> None:
         self.unsaved = self.unsaved or not self._noting

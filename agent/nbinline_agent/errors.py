@@ -245,7 +245,7 @@ class ApprovalAnswered(RequestError):
 
 
 class NotYours(RequestError):
-    """Only the person who asked, or the owner of the server, may answer an approval."""
+    """Only the person who asked, or the owner of the server, may answer an approval or revert."""
 
     code = "not-yours"
     http_status = 403

@@ -57,6 +57,7 @@ class World:
     removed: set[str] = field(default_factory=set)
     typed: set[str] = field(default_factory=set)
     agents: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.start = {cell: self._fresh(6) for cell in CELLS}
@@ -124,6 +125,7 @@ class World:
         start = at % len(standing)
         piece = standing[start : start + 3]
         first = len(standing[:start].encode())
+        self.cut |= set(piece)
         self.notebook.before_change(cell, RUN)
         with self.peer.doc.transaction(origin=RUN):
             del text[first : first + len(piece.encode())]
@@ -137,6 +139,7 @@ class World:
         words = self._fresh(3)
         self.agents |= set(words)
         wanted = standing[: middle // 2] + words + standing[middle:]
+        self.cut |= set(standing[middle // 2 : middle])
         self.editor.replace(cell, wanted, expected=standing)
 
     def _agent_inserts(self, which: int, at: int) -> None:
@@ -148,6 +151,7 @@ class World:
     def _agent_deletes(self, which: int, at: int) -> None:
         found = self._agents_text(which)
         if found is not None:
+            self.cut |= set(str(found[1]))
             self.editor.delete(found[0], expected=str(found[1]))
 
     def _agent_moves(self, which: int, at: int) -> None:
@@ -236,7 +240,9 @@ def check(world: World, before: dict[str, str]) -> None:
     whole = "".join(after.values())
     assert len(whole) == len(set(whole)), "something is there twice"
     assert not set(whole) & world.agents, "something of the run is left"
-    assert set(whole) == world.typed - world.removed, "something of somebody else is missing"
+    assert world.typed - world.removed <= set(whole), "something of somebody else is missing"
+    # What both removed, neither knowing of the other, comes back rather than not.
+    assert set(whole) <= world.typed - (world.removed - world.cut), "something is back too many"
     for cell, text in before.items():
         for first, second in pairs(text, set(whole)):
             assert after[cell].index(first) < after[cell].index(second), "the order has changed"

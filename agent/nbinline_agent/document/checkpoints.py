@@ -22,6 +22,7 @@ from .notebook import Notebook, as_list, as_object, join_lines, read_json
 from .operations import (
     Ranges,
     add_characters,
+    born_deleted,
     merged,
     read_deletions,
     with_less_deleted,
@@ -305,8 +306,8 @@ class Recorder:
         if ours or origin == REPLAY:
             with suppress(ValueError):
                 add_characters(self._ids, event.update)
-        if ours and self._shadows:
-            self._shade(event)
+        if self._shadows:
+            self._shade(event, ours)
 
     def _settle(
         self, cell_id: CellId, metadata: dict[str, Any], attachments: dict[str, Any]
@@ -370,18 +371,22 @@ class Recorder:
     def received(self, update: bytes) -> None:
         """Take note of what others typed into cells that the run has removed, in their replicas.
 
-        The document does not keep that: it has nowhere to be. So this goes by the very update.
+        The document does not keep that: it has nowhere to be. So this goes by the very update, as
+        it came from the one who typed.
         """
         for shadow in self._shadows:
             with suppress(ValueError):
                 # Replies to a handshake repeat what the run has deleted.
                 shadow.doc.apply_update(with_less_deleted(update, self._deletions))
 
-    def _shade(self, event: TransactionEvent) -> None:
+    def _shade(self, event: TransactionEvent, ours: bool) -> None:
         deletions = event.delete_set  # type: ignore[attr-defined]
-        for client, ranges in read_deletions(deletions).items():
+        gone = read_deletions(deletions) if ours else born_deleted(event.update, deletions)
+        for client, ranges in gone.items():
             self._deletions.setdefault(client, []).extend(ranges)
         self._deletions = merged(self._deletions)
+        if not ours:
+            return
         for shadow in self._shadows:
             shadow.doc.apply_update(without_deletions(event.update, deletions))
 

@@ -206,6 +206,26 @@ def read_deletions(encoded: bytes) -> Ranges:
     return merged(ranges)
 
 
+def born_deleted(update: bytes, deletions: bytes) -> Ranges:
+    """What a transaction brought and deleted at once, since it belongs to what is gone already.
+
+    Args:
+        update: Of the transaction.
+        deletions: What it deleted.
+
+    Raises:
+        ValueError: They cannot be read.
+    """
+    gone = read_deletions(deletions)
+    found: Ranges = {}
+    for client, clock, length, _ in _structs(update):
+        for start, stop in gone.get(client, []):
+            first, last = max(start, clock), min(stop, clock + length)
+            if first < last:
+                found.setdefault(client, []).append((first, last))
+    return merged(found)
+
+
 def with_less_deleted(update: bytes, spared: Ranges) -> bytes:
     """An update that deletes nothing of what is to be spared.
 

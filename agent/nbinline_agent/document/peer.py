@@ -67,7 +67,7 @@ class Records(Protocol):
         """The run is about to remove these cells, even if it puts them back elsewhere."""
 
     def received(self, update: bytes) -> None:
-        """Others have changed the document."""
+        """Others have changed the document, or are about to; may come more than once."""
 
     def left_outputs(self, cell_id: CellId) -> None:
         """The run has changed what stands below a cell."""
@@ -228,6 +228,19 @@ class Peer(AsyncContextManagerMixin):
                     self.doc.apply_update(update)
         finally:
             self._replaying = False
+
+    def overhear(self, message: bytes) -> None:
+        """Let checkpoints see a message as somebody sent it to the room.
+
+        What the room sends on is without the text that was typed into a cell that is gone.
+        """
+        changes = (YSyncMessageType.SYNC_STEP2, YSyncMessageType.SYNC_UPDATE)
+        if not self.recorders or message[:1] != bytes([YMessageType.SYNC]):
+            return
+        if message[1] in changes:
+            update = read_message(message[2:])
+            for recorder in self.recorders.values():
+                recorder.received(update)
 
     async def _until(self, holds: Callable[[], bool], timeout: float | None) -> bool:
         with anyio.move_on_after(timeout):

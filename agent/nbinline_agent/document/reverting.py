@@ -236,7 +236,7 @@ class Reversal:
         else:
             pairs = _apart(visible, ours, standing, exact)
             change.cuts = [*exact, *_back_again(visible, ours, standing, pairs)]
-        change.pieces = _place(ledger.removed(), pairs)
+        change.pieces = _place(ledger.removed(), ours, pairs)
         if self._saved.uncertain:
             change.pieces = _not_there(change.pieces, standing, pairs)
 
@@ -265,6 +265,8 @@ class Reversal:
         now = flat(self._notebook.metadata(cell_id))
         change.metadata, clashes = _back(checkpoint.metadata, now)
         change.attachments, more = _back(checkpoint.attachments, as_object(attachments))
+        # Who edited the cell last is no setting that somebody chose.
+        clashes = [name for name in clashes if name != f"{METADATA_KEY}/editedBy"]
         if clashes or more:
             names = (name.removeprefix(f"{METADATA_KEY}/") for name in (*clashes, *more))
             self._keep(cell_id, VALUES.format(", ".join(sorted(names))[:200]))
@@ -509,13 +511,24 @@ def _back_again(
     return found
 
 
-def _place(removed: Sequence[Piece], pairs: Sequence[tuple[int, int, int]]) -> list[Piece]:
-    """Where what the run removed goes in the text as it stands."""
+def _place(
+    removed: Sequence[Piece], ours: Sequence[Span], pairs: Sequence[tuple[int, int, int]]
+) -> list[Piece]:
+    """Where what the run removed goes in the text as it stands.
+
+    By what the run wrote in its place; else right behind what stood before it.
+    """
     starts = [a for a, _, _ in pairs]
     placed = []
     for piece in removed:
-        at = _where(piece.at, pairs, starts)
-        placed.append(Piece(_behind(piece.at, pairs) if at is None else at, piece.text))
+        found = [
+            place + behind
+            for character, behind in ((piece.at - 1, 1), (piece.at, 0))
+            if (place := _now(character, pairs, starts)) is not None
+        ]
+        replaced = any(start == piece.at for start, _ in ours)
+        at = (found[-1] if replaced else found[0]) if found else _behind(piece.at, pairs)
+        placed.append(Piece(at, piece.text))
     return placed
 
 
@@ -538,15 +551,15 @@ def _covered(pairs: Sequence[tuple[int, int, int]]) -> list[Span]:
     return spans
 
 
-def _where(at: int, pairs: Sequence[tuple[int, int, int]], starts: Sequence[int]) -> int | None:
-    """Right behind the character before it, else right before the one behind it."""
-    for character, behind in ((at - 1, 1), (at, 0)):
-        number = bisect_right(starts, character) - 1
-        if number >= 0:
-            a, b, size = pairs[number]
-            if a <= character < a + size:
-                return b + character - a + behind
-    return None
+def _now(
+    character: int, pairs: Sequence[tuple[int, int, int]], starts: Sequence[int]
+) -> int | None:
+    """Where a character stands now; None if it is gone."""
+    number = bisect_right(starts, character) - 1
+    if number < 0:
+        return None
+    a, b, size = pairs[number]
+    return b + character - a if a <= character < a + size else None
 
 
 def _behind(at: int, pairs: Sequence[tuple[int, int, int]]) -> int:
