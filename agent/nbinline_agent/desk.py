@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Protocol
 from uuid import uuid4
 
@@ -230,17 +229,14 @@ class Desk:
             await self._changed.wait()
 
     async def _write_ahead(self, updates: Sequence[bytes]) -> None:
-        async with anyio.create_task_group() as tasks:
-            for run in list(self._active.values()):
-                tasks.start_soon(partial(run.keep_checkpoints, everything=False))
-                tasks.start_soon(self._keep_updates, run, updates)
-
-    async def _keep_updates(self, run: Run, updates: Sequence[bytes]) -> None:
-        try:
-            await self.around.journal.append_updates(run.run_id, updates)
-        except NbinlineError as error:
-            # The document goes on without its safety net rather than not at all.
-            log.warning("updates not journalled", run=run.run_id, code=error.code)
+        for run in list(self._active.values()):
+            # What it takes to revert a change is kept before anybody sees the change.
+            await run.keep_checkpoints(everything=False)
+            try:
+                await self.around.journal.append_updates(run.run_id, updates)
+            except NbinlineError as error:
+                # The document goes on without its safety net rather than not at all.
+                log.warning("updates not journalled", run=run.run_id, code=error.code)
 
     # -- people's wishes --------------------------------------------------------------------
 

@@ -181,9 +181,8 @@ class Visit:
         return over
 
     async def _write_ahead(self, updates: Sequence[bytes]) -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(self.run.keep_checkpoints, everything=False))
-            tasks.start_soon(self.run.around.journal.append_updates, self.run.run_id, updates)
+        await self.run.keep_checkpoints(everything=False)
+        await self.run.around.journal.append_updates(self.run.run_id, updates)
 
     async def _be_there(self, membership: Membership) -> bool:
         over = False

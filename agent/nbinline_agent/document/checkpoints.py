@@ -189,6 +189,7 @@ class Recorder:
 
     def join(self, peer: Peer) -> None:
         """Note what happens in this replica from now on, until :meth:`leave`."""
+        self.leave()
         self._notebook = Notebook(peer)
         self._subscription = peer.doc.observe(self._changed)
         peer.index.followers.append(self._cells_changed)
