@@ -86,6 +86,13 @@ class Checkpoint:
     neighbours: list[str | None] = field(default_factory=list)
     text_id: Any = None
 
+    def stand(self, notebook: Notebook, cell_id: CellId) -> None:
+        """Note where the cell stands now."""
+        ids, position = notebook.ids(), notebook.position(cell_id)
+        self.position = position
+        self.above = list(reversed(ids[max(0, position - NEIGHBOURS) : position]))
+        self.below = list(ids[position + 1 : position + 1 + NEIGHBOURS])
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         value = {name: getattr(self, name) for name in _PLAIN}
@@ -275,16 +282,11 @@ class Recorder:
         if not notebook.has(cell_id):
             return Checkpoint(before=None)
         entry = notebook.entry(cell_id)
-        ids, position = notebook.ids(), notebook.position(cell_id)
         before = as_file(entry)
         checkpoint = Checkpoint(
-            before=before,
-            above=list(reversed(ids[max(0, position - NEIGHBOURS) : position])),
-            below=list(ids[position + 1 : position + 1 + NEIGHBOURS]),
-            position=position,
-            ledger=Ledger(before["source"]),
-            kind=before["cell_type"],
+            before=before, ledger=Ledger(before["source"]), kind=before["cell_type"]
         )
+        checkpoint.stand(notebook, cell_id)
         self._cells[cell_id] = checkpoint
         self._follow(cell_id, ours=False)
         return checkpoint
@@ -319,6 +321,8 @@ class Recorder:
             self._unfollow(cell_id)
             return
         checkpoint.kind = notebook.kind(cell_id)
+        if checkpoint.before is None and not checkpoint.above and not checkpoint.below:
+            checkpoint.stand(notebook, cell_id)
         after = _values(notebook, cell_id)
         _note(checkpoint.metadata, metadata, after[0])
         _note(checkpoint.attachments, attachments, after[1])

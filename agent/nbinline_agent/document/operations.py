@@ -229,6 +229,9 @@ def born_deleted(update: bytes, deletions: bytes) -> Ranges:
 def with_less_deleted(update: bytes, spared: Ranges) -> bytes:
     """An update that deletes nothing of what is to be spared.
 
+    If it deletes some of that, whoever made it knows of the deletion; so what it brings deleted
+    from the start is spared as well: its author typed it before they knew.
+
     Args:
         update: Any update.
         spared: Ids, in order and without overlaps.
@@ -242,6 +245,9 @@ def with_less_deleted(update: bytes, spared: Ranges) -> bytes:
     deletions = read_deletions(reader.rest)
     if not any(client in spared for client in deletions):
         return update
+    early = born_deleted(update, reader.rest)
+    clients = {*spared, *early}
+    spared = merged({each: [*spared.get(each, []), *early.get(each, [])] for each in clients})
     kept = {
         client: list(_outside(ranges, spared.get(client, [])))
         for client, ranges in deletions.items()

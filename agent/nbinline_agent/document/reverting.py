@@ -192,7 +192,8 @@ class Reversal:
     def _plan(self, cell_id: CellId, checkpoint: Checkpoint) -> _Change | None:
         notebook = self._notebook
         if not notebook.has(cell_id):
-            if not checkpoint.deleted or checkpoint.before is None:
+            left = checkpoint.before is not None or checkpoint.ledger.without_us.strip()
+            if not checkpoint.deleted or not left:
                 return None
             self._line.insert(self._target(self._line, cell_id), cell_id)
             return _Change(restore=True)
@@ -646,5 +647,7 @@ def _changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def _restored(cell_id: CellId, checkpoint: Checkpoint) -> dict[str, Any]:
-    value = {**(checkpoint.before or {}), "id": cell_id}
-    return value | {"source": checkpoint.ledger.without_us}
+    value = checkpoint.before
+    if value is None:  # somebody was typing into a cell that the run had made and took away
+        value = {"cell_type": "markdown", "metadata": {}}
+    return {**value, "id": cell_id, "source": checkpoint.ledger.without_us}
