@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc, Text, create_update_message
@@ -255,6 +255,16 @@ def check(world: World, before: dict[str, str]) -> None:
     assert set(whole) <= world.typed - (world.removed - world.cut), "something is back too many"
 
 
+@example(
+    steps=[
+        ("agent-inserts", 1, 0),
+        ("agent-moves", 3, 0),
+        ("person-types", 3, 0),
+        ("agent-moves", 3, 0),
+    ],
+    later=[],
+    how=0,
+)
 @given(steps=st.lists(STEP, max_size=25), later=st.lists(STEP, max_size=12), how=st.integers(0, 2))
 @settings(deadline=None)
 async def test_what_the_run_did_and_nothing_else(

@@ -326,7 +326,7 @@ class Recorder:
         after = _values(notebook, cell_id)
         _note(checkpoint.metadata, metadata, after[0])
         _note(checkpoint.attachments, attachments, after[1])
-        if self._follow(cell_id, ours=True) and checkpoint.before is not None:
+        if self._follow(cell_id, ours=True):
             checkpoint.made_again = True
 
     def _note_neighbours(self) -> None:

@@ -176,12 +176,18 @@ class Reversal:
         if cell_id in self._order:
             at = self._order[cell_id]
             above, below = [*reversed(self._saved.order[:at])], [*self._saved.order[at + 1 :]]
-        places = {each: at for at, each in reversed([*enumerate(order)])}
+        known = self._saved.cells
+        places = {
+            each: at
+            for at, each in reversed([*enumerate(order)])
+            # Where a cell of the run itself stands tells nothing.
+            if each not in known or known[CellId(each)].before is not None
+        }
         for other in above:
             if other in places:
                 return places[other] + 1
         # Those that stood below may be about to move themselves.
-        moved = {each for each, known in self._saved.cells.items() if known.made_again}
+        moved = {each for each, cell in known.items() if cell.made_again}
         for other in sorted(below, key=lambda each: each in moved):
             if other in places:
                 return places[other]
@@ -253,7 +259,7 @@ class Reversal:
             self._keep(cell_id, ROLE)
         elif not may_delete(metadata):
             self._keep(cell_id, LOCKED)
-        elif _cut(standing, change.cuts).strip():
+        elif _merged(standing, change).strip():
             self._keep(cell_id, PEOPLES)
         elif people:
             self._keep(cell_id, IN_USE.format(" and ".join(people)))
@@ -567,10 +573,6 @@ def _behind(at: int, pairs: Sequence[tuple[int, int, int]]) -> int:
     """Behind the last character before it that is still there."""
     found = [b + min(size, at - a) for a, b, size in pairs if a < at]
     return max(found, default=0)
-
-
-def _cut(text: str, cuts: Sequence[Span]) -> str:
-    return "".join(text[a:b] for a, b in _between(sorted(cuts), len(text)))
 
 
 def _steps(change: _Change) -> list[tuple[int, int, str]]:
