@@ -188,6 +188,48 @@ def activity(people: People, lab: Lab, vendor: Vendor) -> None:
     bob.wait_status("ask", "done")
 
 
+def context(people: People, lab: Lab, vendor: Vendor) -> None:
+    write(
+        lab.work / "context.ipynb",
+        text("title", "# Sales by region\nNumbers of the first quarter."),
+        code("data", DATA),
+        text("remark", "The south opened a second shop in March."),
+        prompt("ask", QUESTION),
+        code("later", "totals['north'] / sum(totals.values())"),
+    )
+    ada = people.visit(lab, "context.ipynb")
+    ada.select("ask")
+    row = ada.page.get_by_role("region", name="AI prompts of this notebook")
+    row.get_by_role("button", name="Details").click()
+    row.get_by_label("Context mode").select_option(label="Custom")
+    ada.page.wait_for_timeout(1_500)
+    row.get_by_text("Checked at").wait_for()
+    ada.page.screenshot(path=IMAGES / "context.png")
+    row.get_by_role("button", name="Details").click()
+    row.get_by_role("button", name="Defaults").click()
+    ada.bar("ask").get_by_role("button", name="Options of this question").click()
+    ada.page.wait_for_timeout(500)
+    ada.command("nbinline:open-styles")
+    ada.page.get_by_role("dialog").wait_for()
+    ada.page.screenshot(path=IMAGES / "styles.png")
+    ada.page.keyboard.press("Escape")
+
+
+def stale(people: People, lab: Lab, vendor: Vendor) -> None:
+    ada = people.visit(lab, notebook(lab, "stale.ipynb"))
+    queue(vendor, {"deltas": pieces()})
+    ada.run("ask")
+    ada.wait_status("ask", "done")
+    ada.page.evaluate(
+        "() => nbt.shared().cells.find(c => c.getId() === 'data').updateSource(0, 0, '# new\\n')"
+    )
+    ada.page.get_by_text("inputs changed", exact=False).first.wait_for()
+    ada.bar("ask").get_by_role("button", name="What went along").click()
+    ada.page.wait_for_timeout(800)
+    ada.page.screenshot(path=IMAGES / "stale.png")
+    ada.page.keyboard.press("Escape")
+
+
 def dark(people: People, lab: Lab, vendor: Vendor) -> None:
     ada = people.visit(lab, notebook(lab, "dark.ipynb"))
     ada.command("apputils:change-theme", theme="JupyterLab Dark")
@@ -212,6 +254,8 @@ def main() -> None:
         keys(people, lab)
         approval(people, lab, vendor)
         activity(people, lab, vendor)
+        context(people, lab, vendor)
+        stale(people, lab, vendor)
         interrupted(people, lab, vendor)
         dark(people, lab, vendor)
         people.leave()
