@@ -17,6 +17,12 @@ if [ -f tests/node/package.json ]; then
     done_for yjs "$sum"
   fi
 fi
+sum=$(checksum tests/hub/package.json tests/hub/package-lock.json)
+if ! unchanged hub "$sum" || [ ! -d tests/hub/node_modules ]; then
+  say "Installing the proxy of the JupyterHub that is tested"
+  quietly in_folder tests/hub npm ci --no-audit --no-fund
+  done_for hub "$sum"
+fi
 install_model
 setup_time=$((SECONDS - started))
 
@@ -45,6 +51,7 @@ part "repository" tests tests/test_repository.py tests/test_results.py
 part "agent without a server" bash .ci/agent_alone.sh
 part "extension" live_tests -n 2 --dist worksteal tests/extension
 part "faults" matrix tests/faults
+part "hub" live_tests tests/hub
 part "browser" live_tests tests/browser --confcutdir=tests/browser
 part "wheel without Node" bash .ci/wheel.sh
 

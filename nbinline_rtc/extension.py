@@ -151,6 +151,13 @@ class NbinlineApp(ExtensionApp):
         300.0, config=True, help="Seconds a person has to allow a call; then it counts as denied."
     )
 
+    instructors = List(
+        Unicode(),
+        config=True,
+        help="""Who may watch and stop other people's runs, read their record and pause AI, besides
+        the person the server was started for: usernames, or JupyterHub groups with a leading @.""",
+    )
+
     def initialize(self, argv: Any = None) -> None:
         """Bring stored documents and files back together before any room can be opened."""
         super().initialize()  # type: ignore[no-untyped-call]
@@ -265,5 +272,6 @@ class NbinlineApp(ExtensionApp):
             max_run_tokens=max(0, self.max_run_tokens),
             tool_result_characters=max(1_000, self.tool_result_characters),
             tool_approval=dict(self.tool_approval),
+            instructors=tuple(self.instructors),
             approval_seconds=max(1.0, self.approval_seconds),
         )

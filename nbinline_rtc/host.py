@@ -51,6 +51,7 @@ from .mcp_endpoint import McpEndpoint
 from .notes import Notes
 from .operator_events import OperatorEvents
 from .pauses import Pauses
+from .people import Watchers
 from .pinned import checked
 from .planning import ServerPlanner
 from .private_files import FileRefused, PrivateFile
@@ -105,6 +106,7 @@ class HostSettings:
     tool_result_characters: int = 16_000
     tool_approval: Mapping[str, str] = field(default_factory=dict)
     approval_seconds: float = 300.0
+    instructors: tuple[str, ...] = ()
 
     @property
     def tool_bounds(self) -> ToolBounds:
@@ -134,6 +136,7 @@ class Host:
     kept_days: float
     events: OperatorEvents
     codex: CodexAccount
+    watchers: Watchers
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -279,6 +282,7 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             settings.journal_max_days,
             events,
             codex,
+            Watchers(frozenset(settings.instructors)),
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-INTERVAL = 10.0
+INTERVAL = 5.0
 """Seconds between two looks whether anything runs."""
 
 KEY = "nbinline"

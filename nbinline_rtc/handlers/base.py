@@ -17,7 +17,7 @@ from nbinline_agent.errors import BadRequest, NbinlineError, Paused
 from nbinline_agent.journal import Author, RunRecord
 from nbinline_agent.messages import JsonValue
 from nbinline_rtc import wire
-from nbinline_rtc.people import may_watch, owns_server
+from nbinline_rtc.people import groups_of, owns_server
 
 if TYPE_CHECKING:
     from nbinline_rtc.host import Host
@@ -93,7 +93,8 @@ class NbinlineHandler(APIHandler):
         allowed = self.authorizer.is_authorized(self, self.current_user, "read", WATCH)
         if not await ensure_async(allowed):
             return lambda path: False
-        return partial(may_watch, self.author.username)
+        watchers = (await self.host()).watchers
+        return partial(watchers.may_watch, self.author.username, groups_of(self.current_user))
 
     async def sees(self) -> Callable[[RunRecord], bool]:
         """Tells which runs the person may see: one's own, and those one may watch."""

@@ -23,20 +23,7 @@ SECONDS = 25
 
 def measure() -> list[Figure]:
     """Run it, with the clients in a process of their own."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running_vendor() as vendor,
-        Lab(
-            Path(folder),
-            vendor=vendor.url,
-            args=["--ServerApp.jpserver_extensions=tests.bench.loop_lag=True"],
-            env={"PYTHONPATH": _python_path()},
-        ) as lab,
-    ):
-        script = {"deltas": RATE * SECONDS, "rate": RATE, "stamps": True}
-        for number in range(NOTEBOOKS):
-            write(lab.work / f"n{number}.ipynb", text("top", "Top."), prompt("ask", **script))
-        told = _clients(lab)
+    told = streamed(NOTEBOOKS)
     return [
         Figure("100 notebooks: loop lag p99", percentile(told["loop_lag"], 0.99), 50, "ms"),
         Figure("100 notebooks: word lag p95", percentile(told["word_lag"], 0.95), 0.5, "s"),
@@ -51,14 +38,37 @@ def measure() -> list[Figure]:
     ]
 
 
+def streamed(notebooks: int, *more: str) -> dict[str, Any]:
+    """What clients saw of so many notebooks that stream at once.
+
+    Args:
+        notebooks: How many.
+        more: Further arguments of ``room_clients``.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_vendor() as vendor,
+        Lab(
+            Path(folder),
+            vendor=vendor.url,
+            args=["--ServerApp.jpserver_extensions=tests.bench.loop_lag=True"],
+            env={"PYTHONPATH": _python_path()},
+        ) as lab,
+    ):
+        script: dict[str, Any] = {"deltas": RATE * SECONDS, "rate": RATE, "stamps": True}
+        for number in range(notebooks):
+            write(lab.work / f"n{number}.ipynb", text("top", "Top."), prompt("ask", **script))
+        return _clients(lab, notebooks, *more)
+
+
 def _python_path() -> str:
     return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
-def _clients(lab: Lab) -> dict[str, Any]:
+def _clients(lab: Lab, notebooks: int, *more: str) -> dict[str, Any]:
     command = [
         *(sys.executable, "-m", "tests.bench.room_clients"),
-        *(lab.url, lab.token, str(NOTEBOOKS), str(RATE * SECONDS)),
+        *(lab.url, lab.token, str(notebooks), str(RATE * SECONDS), *more),
     ]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False

@@ -3,7 +3,8 @@
 What is measured "at once" is what was sent while all of them streamed; the start, when the server
 also joins all those rooms, is told apart.
 
-``python -m tests.bench.room_clients URL TOKEN NOTEBOOKS DELTAS`` prints one JSON object.
+``python -m tests.bench.room_clients URL TOKEN NOTEBOOKS DELTAS [TYPED]`` prints one JSON object.
+With TYPED characters a second everybody types meanwhile, and somebody watches the activity feed.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import json
 import re
 import sys
 import time
+from datetime import datetime
 from typing import Any
 
 import anyio
 import httpx
+from pycrdt import Array, Doc, Map, Text, create_update_message, handle_sync_message
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -34,6 +37,7 @@ class Room:
         self.begun = anyio.Event()
         self.complete = anyio.Event()
         self._deltas = deltas
+        self._doc: Doc[Any] | None = None
         self._socket: WebSocketClientConnection
 
     async def join(self, http: httpx.AsyncClient, url: str, token: str) -> None:
@@ -53,12 +57,30 @@ class Room:
         )
         await self._socket.write_message(SYNC_STEP_1, binary=True)
 
+    async def type(self, rate: float) -> None:
+        """Write into the notebook's first cell, so many characters a second."""
+        doc = self._doc = Doc()
+        cells: Array[Map[Any]] = doc.get("cells", type=Array)
+        await self._socket.write_message(SYNC_STEP_1, binary=True)
+        while True:
+            await anyio.sleep(1 / rate)
+            if not len(cells):
+                continue
+            source: Text = cells[0]["source"]
+            before = doc.get_state()
+            source += "."
+            await self._socket.write_message(
+                create_update_message(doc.get_update(before)), binary=True
+            )
+
     async def read(self) -> None:
         """Note when words come, until all have."""
         while len(self.lags) < self._deltas:
             message = await self._socket.read_message()
             if message is None:
                 return
+            if self._doc is not None and isinstance(message, bytes) and message[0] == 0:
+                handle_sync_message(message[1:], self._doc)
             if isinstance(message, bytes) and message.startswith(UPDATE):
                 now = time.time()
                 sent = [float(stamp) for stamp in STAMP.findall(message)]
@@ -73,6 +95,15 @@ async def start(http: httpx.AsyncClient, path: str) -> str:
     answer = await http.post("nbinline/runs", json={"path": path, "cell_id": "ask"})
     run: str = answer.raise_for_status().json()["run_id"]
     return run
+
+
+async def watch(http: httpx.AsyncClient, lags: list[float]) -> None:
+    """Follow the activity feed and note how far behind it is, in seconds."""
+    after = (await http.get("nbinline/activity")).json()["last_seq"]
+    while True:
+        page = (await http.get(f"nbinline/activity?after={after}&wait=20")).json()
+        now, after = time.time(), page["last_seq"]
+        lags += [now - datetime.fromisoformat(event["at"]).timestamp() for event in page["events"]]
 
 
 async def ended(http: httpx.AsyncClient, run: str) -> str:
@@ -91,10 +122,13 @@ async def ended(http: httpx.AsyncClient, run: str) -> str:
                 return str(event["status"])
 
 
-async def main(url: str, token: str, notebooks: int, deltas: int) -> dict[str, Any]:
+async def main(
+    url: str, token: str, notebooks: int, deltas: int, typed: float = 0.0
+) -> dict[str, Any]:
     """Join all rooms, start all runs, and tell what was measured."""
     rooms = [Room(f"n{number}.ipynb", deltas) for number in range(notebooks)]
     statuses: list[str] = []
+    feed: list[float] = []
     async with httpx.AsyncClient(
         base_url=f"{url}/",
         headers={"Authorization": f"token {token}"},
@@ -127,6 +161,10 @@ async def main(url: str, token: str, notebooks: int, deltas: int) -> dict[str, A
                 for room in rooms:
                     reading.start_soon(room.read)
                 reading.start_soon(listen)
+                if typed:
+                    reading.start_soon(watch, http, feed)
+                    for room in rooms:
+                        reading.start_soon(room.type, typed)
                 async with anyio.create_task_group() as running:
                     for room in rooms:
                         running.start_soon(one, room)
@@ -141,6 +179,7 @@ async def main(url: str, token: str, notebooks: int, deltas: int) -> dict[str, A
         "start_word_lag": [lag for room in rooms for at, lag in room.lags if at < first],
         "loop_lag": at_once,
         "start_loop_lag": starting,
+        "feed_lag": feed,
         "words": sum(len(room.lags) for room in rooms),
         "expected": notebooks * deltas,
         "failed": sum(status != "done" for status in statuses),
@@ -148,5 +187,7 @@ async def main(url: str, token: str, notebooks: int, deltas: int) -> dict[str, A
 
 
 if __name__ == "__main__":
-    address, secret, rooms_wanted, deltas_wanted = sys.argv[1:]
-    print(json.dumps(anyio.run(main, address, secret, int(rooms_wanted), int(deltas_wanted))))
+    address, secret, *numbers = sys.argv[1:]
+    typing = float(numbers[2]) if len(numbers) > 2 else 0.0
+    told = anyio.run(main, address, secret, int(numbers[0]), int(numbers[1]), typing)
+    print(json.dumps(told))

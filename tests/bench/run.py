@@ -19,6 +19,7 @@ from tests.bench.figures import Figure, machine
 GROUPS = (
     "stream_dom",
     "hundred_notebooks",
+    "course_server",
     "store_growth",
     "first_status",
     "tool_edits",
