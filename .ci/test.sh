@@ -50,7 +50,8 @@ part "lint and types" bash .ci/lint.sh
 part "repository" tests tests/test_repository.py tests/test_results.py
 part "agent without a server" bash .ci/agent_alone.sh
 part "extension" live_tests -n 2 --dist worksteal tests/extension
-part "faults" matrix tests/faults
+part "faults" matrix -n 2 --dist worksteal tests/faults
+part "random schedules" matrix -n 2 --dist worksteal tests/fuzz
 part "hub" live_tests tests/hub
 part "browser" live_tests tests/browser --confcutdir=tests/browser
 part "wheel without Node" bash .ci/wheel.sh

@@ -99,6 +99,29 @@ class TestFinding:
                 assert notebook.nbinline(prepared)["status"] == "running"
                 await opened.finish("done")
 
+    @pytest.mark.parametrize(
+        ("standing", "left"),
+        [
+            ("old words", "new"),
+            ("old <typed>words", "new<typed>"),
+            ("<a>old words<b>", "new<a><b>"),
+            ("old", "new"),
+            ("quite something else", None),
+        ],
+    )
+    async def test_what_was_typed_in_an_earlier_room_stays(
+        self, standing: str, left: str | None
+    ) -> None:
+        cells = [prompt("Why?", "q"), answer(standing, "a", to="q", runId="run-1")]
+        async with open_notebook(cells) as (notebook, shared):
+            async with AnswerCell.open(notebook, Q, MARK, old="old words") as opened:
+                await opened.write("new")
+                await opened.finish("done")
+            await notebook.peer.settled()
+            source = str(shared.cell("a")["source"])
+            assert source.startswith("new")
+            assert left is None or source == left
+
     async def test_no_question_no_answer(self) -> None:
         async with open_notebook(CELLS) as (notebook, _):
             before = notebook.peer.doc.get_state()

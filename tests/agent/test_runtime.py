@@ -41,6 +41,7 @@ class Model:
     Attributes:
         hangs: Whether it then hangs, and cannot be cancelled.
         waits: Whether it then waits.
+        thinks: Whether it waits before its first word.
         asked: How often it was asked.
     """
 
@@ -49,6 +50,7 @@ class Model:
     def __init__(self) -> None:
         self.hangs = False
         self.waits = False
+        self.thinks = False
         self.asked = 0
         self.released = anyio.Event()
 
@@ -58,6 +60,8 @@ class Model:
         yield self._events()
 
     async def _events(self) -> AsyncIterator[ModelEvent]:
+        if self.thinks:
+            await self.released.wait()
         yield TextDelta("Two ")
         await anyio.lowlevel.checkpoint()
         if self.hangs:
@@ -260,3 +264,21 @@ class TestStopping:
         await ended(runtime, again.run_id)
         assert at.shared.source(str(again.answer_cell_id)) == "Two words."
         assert at.shared.mark(str(again.answer_cell_id))["status"] == "done"
+
+
+class TestRoomsThatAreReplaced:
+    async def test_what_people_type_before_the_first_word_stays(self) -> None:
+        async with place() as at, at.served() as runtime:
+            at.model.thinks = True
+            record = await runtime.submit(at.start())
+            cell = str(record.answer_cell_id)
+            await until(lambda: at.model.asked)
+            position = [each["id"] for each in at.shared.cells].index(cell)
+            with at.shared.ynotebook.ydoc.transaction(origin="person"):
+                at.shared.ynotebook.ycells[position]["source"].insert(0, "<typed>")
+            await at.rooms.replace(PATH)
+            await until(lambda: at.shared.source(cell) == "<typed>")
+            await anyio.sleep(0.3)  # the run is in the new room by then
+            at.model.released.set()
+            await ended(runtime, record.run_id)
+            assert at.shared.source(cell) == "Two words.<typed>"

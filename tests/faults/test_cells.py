@@ -26,6 +26,22 @@ async def test_the_question_is_deleted(place, vendor, matrix):
         matrix.record(outcome="the answer goes on where it stands")
 
 
+@pytest.mark.row("Question and answer are edited in many places in mid-run")
+async def test_both_are_edited_in_many_places(place, vendor, matrix):
+    async with place(vendor.prompt(deltas=WORDS, rate=40)) as here:
+        ada, bob = await here.person("ada"), await here.person("bob")
+        run = await here.ask()
+        await ada.sees(shows("word5 "))
+        answer = await answer_id(ada)
+        for number in range(25):
+            await ada.type(f"<a{number}>", cell=answer, at=0)
+            await bob.type(f"<b{number}>", cell=answer)
+            await bob.type(f"<q{number}>", cell="p0")
+        assert (await here.ended(run))["status"] == "done"
+        await here.check(answer=ANSWER, whole=True, statuses={"done"}, restart=False)
+        matrix.record(outcome="typed words stay where they were typed")
+
+
 @pytest.mark.row("The answer is deleted in mid-run")
 async def test_the_answer_is_deleted(place, vendor, matrix):
     async with place(vendor.prompt(deltas=WORDS, rate=40)) as here:

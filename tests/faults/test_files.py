@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.test_sockets_and_kills import ANSWER, WORDS, shows
-from tests.faults.witnesses import answer_in, source_of
+from tests.faults.witnesses import answer_in, on_disk, source_of
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -43,3 +43,37 @@ async def test_gone_in_mid_run(place, vendor, matrix, how):
         assert left.startswith(ada.seen)
         assert not here.file.exists()
         matrix.record(outcome="open pages keep all text; the file is not made again")
+
+
+@pytest.mark.row("An emptied or doubled document is refused before the first write")
+async def test_emptied_and_doubled(place, vendor, matrix):
+    questions = [vendor.prompt(f"Q{number}?", text="Yes.") for number in range(6)]
+    async with place(*questions) as here:
+        ada = await here.person("ada")
+        await here.ended(await here.ask("p5"))
+        before = await ada.sees(shows_of("p5", "Yes."))
+        for _ in range(6):
+            await ada.page.do("remove", at=0)
+        emptied = await ada.look()
+        status, code, sentence = await here.refused("p5")
+        assert (status, code) == (409, "document-suspect"), sentence
+        assert await ada.look() == emptied
+        for _ in range(6):
+            await ada.page.do("undo")
+        doubled = [cell for cell in await ada.look() if source_of(cell).strip()]
+        assert len(doubled) == len(before)
+        for number, cell in enumerate(doubled):
+            text = source_of(cell)
+            await ada.page.do("insert", at=len(doubled) + number, text=text, id=f"twin{number}")
+        twice = await ada.look()
+        status, code, sentence = await here.refused("p4")
+        assert (status, code) == (409, "document-suspect"), sentence
+        assert await ada.look() == twice
+        run = await here.ask("p4", override={"acknowledge": True})
+        assert (await here.ended(run))["status"] == "done"
+        assert len(on_disk(here.file)) > len(before)
+        matrix.record(outcome="refused with a sentence, nothing written; going on is possible")
+
+
+def shows_of(prompt, text):
+    return lambda cells: text in source_of(answer_in(cells, prompt) or {})

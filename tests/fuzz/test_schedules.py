@@ -15,6 +15,24 @@ def jp_server_cleanup() -> None:
     """Instead of the plugin's own, which makes a server for each test just to clean it up."""
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        [("type", 0, "answer-1", 0.0, [0]), ("settle",), ("replace",), ("write", 1, "word ")],
+        [
+            ("type", 0, "answer-0", 0.0, [0, 1]),
+            ("settle",),
+            ("replace",),
+            ("type", 1, "answer-0", 0.5, [2]),
+            ("replace",),
+            ("write", 0, "word "),
+        ],
+    ],
+)
+def test_what_is_typed_before_the_first_word_outlives_the_room(schedule: Schedule) -> None:
+    anyio.run(play, schedule, 2)
+
+
 @pytest.mark.timeout(10_000)
 @pytest.mark.parametrize("people", [2, 3, 4])
 @pytest.mark.row("Random edits, undo, moves, drops, tools and two streaming answers", kind="fuzz")
