@@ -22,7 +22,7 @@ class ServerProcess:
 
     def __init__(self, home: Path) -> None:
         self.root = home / "root"
-        self.root.mkdir(parents=True)
+        self.root.mkdir(parents=True, exist_ok=True)
         self.data = home / "data"
         self.log = home / "server.log"
         with socket.socket() as probe:
