@@ -268,7 +268,7 @@ def _end(hub: Hub, process: subprocess.Popen[bytes]) -> None:
     """The hub stops its servers, culler and proxy when it is told to end."""
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(20)
+        process.wait(45)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
