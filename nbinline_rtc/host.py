@@ -137,6 +137,8 @@ class Host:
     events: OperatorEvents
     codex: CodexAccount
     watchers: Watchers
+    rooms: RoomsOfServer
+    policy: Policy
 
     def problems(self) -> list[str]:
         """What keeps people from asking, as sentences; empty if nothing does."""
@@ -283,6 +285,8 @@ async def open_host(serverapp: Any, settings: HostSettings) -> AsyncIterator[Hos
             events,
             codex,
             Watchers(frozenset(settings.instructors)),
+            rooms,
+            policy,
         )
 
 

@@ -6,7 +6,6 @@ a running Jupyter server. The token never stands on a command line, where others
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,9 +31,7 @@ from mcp_types import (
 )
 
 from . import __version__
-
-TOKEN_VARIABLES = ("NBINLINE_TOKEN", "JUPYTER_TOKEN")
-"""Environment variables that may hold the token; the first one that is set counts."""
+from .servers import TOKEN_VARIABLES, TokenUnreadable, token_for
 
 LONGEST_CALL = 3_700.0
 """Seconds a call may take; a cell may run for an hour."""
@@ -93,39 +90,11 @@ def find_target(
         url = str(running[0]["url"])
     if urlsplit(url).scheme not in ("http", "https"):
         raise BridgeRefused(f"{url!r} is not the address of a Jupyter server.")
-    return Target(url, _token(url, token_file, running, environ), notebook)
-
-
-def _token(
-    url: str,
-    token_file: Path | None,
-    running: Iterable[Mapping[str, Any]],
-    environ: Mapping[str, str] | None,
-) -> str:
-    if token_file is not None:
-        try:
-            return token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            raise BridgeRefused(f"The token cannot be read from {token_file}.") from None
-    variables = os.environ if environ is None else environ
-    for name in TOKEN_VARIABLES:
-        if variables.get(name):
-            return variables[name]
-    # A token of this account goes to the very server that wrote it down, and to no other.
-    same = (each for each in running if _same(str(each["url"]), url))
-    return next((str(each.get("token") or "") for each in same), "")
-
-
-def _same(first: str, second: str) -> bool:
-    return _known_as(first) == _known_as(second)
-
-
-def _known_as(url: str) -> tuple[str, str, int | None, str]:
-    """What makes an address the same one, however this machine is called."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    here = "localhost" if host in ("127.0.0.1", "::1") else host
-    return parts.scheme, here, parts.port, parts.path.rstrip("/")
+    try:
+        token = token_for(url, token_file, running, environ)
+    except TokenUnreadable as error:
+        raise BridgeRefused(str(error)) from None
+    return Target(url, token, notebook)
 
 
 def run_bridge(target: Target) -> None:

@@ -132,6 +132,30 @@ class RoomsOfServer:
         path = self._settings["file_id_manager"].get_path(file_id)
         return None if path is None else NotebookPath(path)
 
+    async def open_content(self, path: str) -> tuple[NotebookPath, dict[str, Any] | None]:
+        """What a notebook's open room holds now; never opens one.
+
+        Returns:
+            Its path, and the notebook in nbformat's form; None if its room is not open.
+
+        Raises:
+            UnknownNotebook: There is no such file, or it is no notebook.
+        """
+        clean = _clean(path)
+        try:
+            model = await ensure_async(self._contents.get(clean, content=False))
+        except (HTTPError, OSError, ValueError) as error:
+            raise UnknownNotebook from error
+        if model["type"] != "notebook":
+            raise UnknownNotebook
+        file_id = self._settings["file_id_manager"].get_id(clean)
+        room_id = f"json:notebook:{file_id}"
+        found = self._extension.ywebsocket_server.rooms.get(room_id)
+        if found is None or not found.ready:
+            return clean, None
+        room = _Room(self._extension, room_id, found)
+        return clean, await room.content() if room.is_alive else None
+
     async def file_exists(self, path: NotebookPath) -> bool:
         """Whether the file is there."""
         return bool(await ensure_async(self._contents.file_exists(path)))
@@ -476,6 +500,12 @@ class _Room:
             room._document.dirty = False
             room._document.hash = digest
             self._noting = False
+
+    async def content(self) -> Any:
+        """The document as it is at one moment, for whoever only looks."""
+        async with self._room._update_lock:
+            update = self._room.ydoc.get_update()
+        return await anyio.to_thread.run_sync(_content_of, update)
 
     async def _content(self) -> Any:
         """The document as it is at one moment; only taking it costs the loop time."""

@@ -7,6 +7,7 @@ the command that needs it, so that ``--help`` and completion stay fast.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -14,12 +15,16 @@ from typing import Any
 
 from nbinline_rtc import __version__
 
-from . import publishing, setting_up
+from . import publishing, reading, setting_up
 from .commands import Command, CommandFailed, ExitCode, failed
 
 __all__ = ["COMMANDS", "Command", "CommandFailed", "ExitCode", "main", "make_parser"]
 
-COMMANDS: tuple[Command, ...] = (*setting_up.COMMANDS, *publishing.COMMANDS)
+COMMANDS: tuple[Command, ...] = (
+    *reading.COMMANDS,
+    *setting_up.COMMANDS,
+    *publishing.COMMANDS,
+)
 """Every command; a new one is a new row in its family."""
 
 GROUPS = {"model": "the trial model"}
@@ -29,6 +34,9 @@ GROUPS = {"model": "the trial model"}
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code; see ``ExitCode``."""
     arguments = make_parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A file may hold halves of characters that no encoding has.
+        sys.stdout.reconfigure(errors="replace")
     try:
         code = arguments.run(arguments)
         sys.stdout.flush()

@@ -13,6 +13,7 @@ from nbinline_agent.errors import NbinlineError
 from nbinline_rtc import earlier, model_package
 from nbinline_rtc.credentials import CredentialStore
 from nbinline_rtc.private_files import FileRefused
+from nbinline_rtc.servers import running_servers
 
 from .commands import Command, failed, json_argument
 
@@ -64,8 +65,6 @@ def import_settings(arguments: argparse.Namespace) -> int:
 
 def run_mcp(arguments: argparse.Namespace) -> int:
     """Serve the notebook's tools on standard input and output."""
-    from jupyter_server.serverapp import list_running_servers
-
     from nbinline_rtc import mcp_bridge
 
     try:
@@ -73,7 +72,7 @@ def run_mcp(arguments: argparse.Namespace) -> int:
             arguments.url,
             arguments.notebook,
             arguments.token_file,
-            servers=list_running_servers(),
+            servers=running_servers(),
         )
         mcp_bridge.run_bridge(target)
     except mcp_bridge.BridgeRefused as refused:

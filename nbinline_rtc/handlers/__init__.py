@@ -9,6 +9,7 @@ from .context import PreviewHandler
 from .inputs import InputsHandler
 from .kernels import ExecuteCellHandler
 from .mcp import McpHandler
+from .notebook import NotebookHandler
 from .notes import NotesHandler
 from .runs import (
     ApprovalHandler,
@@ -40,6 +41,7 @@ ROUTES: list[tuple[str, type[NbinlineHandler]]] = [
     (r"/nbinline/context-preview", PreviewHandler),
     (r"/nbinline/inputs", InputsHandler),
     (r"/nbinline/mcp", McpHandler),
+    (r"/nbinline/notebook", NotebookHandler),
     (r"/nbinline/notes", NotesHandler),
     (r"/nbinline/settings/keys", KeysHandler),
     (r"/nbinline/settings/keys/([a-z_]+)", KeyHandler),

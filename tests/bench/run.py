@@ -24,6 +24,7 @@ GROUPS = (
     "first_status",
     "tool_edits",
     "tool_kernel",
+    "notebook_text",
 )
 
 
