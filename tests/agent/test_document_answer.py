@@ -82,6 +82,19 @@ class TestFinding:
             assert AnswerCell.prepare(notebook, Q, MARK) == found
             assert len(notebook.ids()) == len(order)
 
+    @pytest.mark.parametrize("lock", [{"editable": False}, {"nbgrader": {"locked": True}}])
+    async def test_a_locked_answer_is_left_alone(self, lock: dict[str, Any]) -> None:
+        locked: dict[str, Any] = answer("kept", "locked", to="q")
+        locked["metadata"] |= lock
+        async with open_notebook([prompt("Why?", "q"), locked]) as (notebook, shared):
+            before = shared.cell("locked")
+            async with AnswerCell.open(notebook, Q, MARK) as opened:
+                await opened.write("new")
+                await opened.finish("done")
+            assert notebook.ids() == ("q", opened.id, "locked")
+            await notebook.peer.settled()
+            assert shared.cell("locked") == before
+
     async def test_only_a_markdown_cell_with_a_text_will_do(self) -> None:
         linked: dict[str, Any] = answer("x", "code", to="q")
         linked["cell_type"] = "code"

@@ -76,6 +76,7 @@ class TestCatalog:
         assert list(catalog.CONNECTIONS) == [
             "openai_api",
             "anthropic_api",
+            "openai_codex_subscription",
             "openai_compatible",
             "local",
         ]

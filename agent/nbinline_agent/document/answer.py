@@ -19,6 +19,7 @@ from nbinline_agent.ids import CellId, RunId
 from .alignment import align
 from .background import background
 from .index import Entry
+from .locks import may_edit
 from .notebook import Notebook
 from .peer import panics_as_errors
 from .position import Tail
@@ -175,7 +176,7 @@ class AnswerCell:
         """Find or make the answer cell of a question and mark it; its text stays as it is.
 
         The first linked answer below the question is taken, else any linked one, else a new
-        Markdown cell right below the question.
+        Markdown cell right below the question. A locked answer is left alone.
 
         Args:
             notebook: Where.
@@ -516,7 +517,10 @@ class AnswerCell:
 
 
 def _find_answer(notebook: Notebook, prompt_id: CellId, mark: RunMark) -> Entry | None:
-    """The cell to answer in: ours already, else the first linked one below, else any linked one."""
+    """The cell to answer in: ours already, else the first linked one below, else any linked one.
+
+    An earlier answer that may not be edited stays as it is.
+    """
     index = notebook.peer.index
     linked = [
         entry
@@ -525,6 +529,7 @@ def _find_answer(notebook: Notebook, prompt_id: CellId, mark: RunMark) -> Entry 
         and entry.mark.get("promptCellId") == prompt_id
         and index.find(entry.cell_id) is entry
         and _text_of(entry) is not None
+        and (entry.mark.get("runId") == mark.run_id or may_edit(notebook.metadata(entry.cell_id)))
     ]
     position = notebook.position(prompt_id)
     own = [entry for entry in linked if entry.mark.get("runId") == mark.run_id]

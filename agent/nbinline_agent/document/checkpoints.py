@@ -426,7 +426,7 @@ class Recorder:
         cells = (self._dirty | self._fresh) if due else self._fresh
         if due:
             self._taken = now
-        for cell in cells & set(self._followed):
+        for cell in filter(self._stands, cells & set(self._followed)):
             # Not when it is first followed: that may be in the middle of a transaction.
             self._cells[cell].text_id = text_id(self._followed[cell].text)
         rows: dict[CellId, Any] = {
@@ -440,6 +440,14 @@ class Recorder:
         self._fresh.clear()
         self.late = anyio.Event() if due and self.late.is_set() else self.late
         return rows
+
+    def _stands(self, cell_id: CellId) -> bool:
+        """Whether the text that is followed is still the cell's; pycrdt dies of asking another."""
+        notebook = self._there()
+        if not notebook.has(cell_id):
+            return False
+        entry = notebook.entry(cell_id)
+        return self._followed[cell_id].key == (entry, entry.text_number)
 
     def _whole(self) -> dict[str, Any]:
         self._ids = merged(self._ids)
