@@ -97,7 +97,8 @@ class Run:
         Args:
             everything: Also what may wait a little.
         """
-        rows = self.recorder.take(everything=everything)
+        slowness = self.around.pacer.slowness
+        rows = self.recorder.take(everything=everything, slowness=slowness)
         if not rows:
             return
         try:

@@ -102,6 +102,11 @@ class Pacer:
         return min(self._widest, max(self._narrowest, wanted))
 
     @property
+    def slowness(self) -> float:
+        """How many times longer than without load the window is."""
+        return self.window / self._narrowest if self._narrowest else 1.0
+
+    @property
     def rest(self) -> float:
         """Seconds to let a service's words gather before they are read: 0 below the budget.
 

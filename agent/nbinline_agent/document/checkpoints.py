@@ -34,7 +34,7 @@ NEIGHBOURS = 20
 """Cells above and below that tell where a cell stood."""
 
 INTERVAL = 0.5
-"""Seconds between two notes of a text that grows."""
+"""Seconds between two notes of a text that grows, on a server that is not busy."""
 
 MOST_SHADOWS = 8
 """Removals of one run whose cells are watched for what people type into them meanwhile."""
@@ -412,17 +412,18 @@ class Recorder:
 
     # Keeping
 
-    def take(self, *, everything: bool = False) -> dict[CellId, Any]:
+    def take(self, *, everything: bool = False, slowness: float = 1.0) -> dict[CellId, Any]:
         """What has to be kept now: new cells at once, the rest after a while.
 
         Args:
             everything: Whatever was not kept yet.
+            slowness: How many times longer the while is, with many runs at once.
         """
         if everything and self._notebook is not None:
             for cell_id in self._cells:
                 self._follow(cell_id, ours=False)
         now = anyio.current_time()
-        due = everything or now - self._taken >= INTERVAL
+        due = everything or now - self._taken >= INTERVAL * slowness
         cells = (self._dirty | self._fresh) if due else self._fresh
         if due:
             self._taken = now
