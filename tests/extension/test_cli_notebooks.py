@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,10 @@ from typing import Any
 import anyio
 import pytest
 
+import nbinline_rtc
+from nbinline_agent.tools.cells import cell_tools
+from nbinline_agent.tools.execution import execution_tools
+from nbinline_rtc.toolset import server_tools
 from tests.extension.command_line import Shell
 from tests.extension.server_process import server_in
 
@@ -184,3 +190,22 @@ async def test_the_live_document_is_read_where_a_server_has_it_open(
         await server.kill()
         assert (await shell.json("inspect", "a.ipynb"))["from"] == "file"
         assert os.listdir(tmp_path / "runtime")
+
+
+SKILL = (Path(nbinline_rtc.__file__).parent / "skill" / "SKILL.md").read_text(encoding="utf-8")
+SHELL_LINES = re.search("```sh\n(.*?)```", SKILL, re.DOTALL)[1].splitlines()
+
+
+@pytest.mark.parametrize("line", SHELL_LINES)
+async def test_what_the_skill_tells_to_type_works(shell: Shell, line: str) -> None:
+    (shell.folder / "a.ipynb").rename(shell.folder / "notebook.ipynb")
+    ended = await shell.run(*shlex.split(line)[2:])
+    assert (ended.returncode, ended.stderr) == (0, ""), line
+    assert ended.stdout
+
+
+def test_the_skill_names_tools_that_are_there() -> None:
+    named = set(re.findall(r"`([a-z]+_[a-z_]+)`", SKILL)) - {"expected_source"}
+    offered = {tool.name for tool in (*cell_tools(), *execution_tools(), *server_tools())}
+    assert named
+    assert named <= offered
