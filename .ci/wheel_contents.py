@@ -12,6 +12,7 @@ NEEDED = (
     "nbinline_rtc/py.typed",
     "nbinline_agent/py.typed",
     "nbinline_rtc/event_schemas/run.yaml",
+    "nbinline_rtc/skill/SKILL.md",
     "share/jupyter/labextensions/@nbinline/lab/package.json",
     "share/jupyter/labextensions/@nbinline/lab/install.json",
     "share/jupyter/labextensions/@nbinline/lab/static/style.js",
